@@ -79,7 +79,8 @@ class ConstitutionJudge:
             call.value is None
         ):  # without a verdict there is no score: the row is reported and left out of the mean
             return replace(failed_judgment([call]), suspects=prompt.suspects)
-        score, detail = len(self.principles) - len(call.value), Breaches(call.value)
+        score = len(self.principles) - len(call.value)
+        detail = Breaches(call.value)
         return Judgment(
             float(score), Status.OK, None, call.text, (call,), detail, suspects=prompt.suspects
         )

@@ -68,7 +68,8 @@ class RunNumbers:
         verdicts = statuses.pop(Status.OK.value, 0)
         if run.is_complete:
             calls = _sum(run, "calls")
-            tokens_in, tokens_out = _sum(run, "prompt_tokens"), _sum(run, "completion_tokens")
+            tokens_in = _sum(run, "prompt_tokens")
+            tokens_out = _sum(run, "completion_tokens")
         else:  # without metrics, since nothing succeeded; the rows have their usage
             calls = len(spent)
             tokens_in = sum(usage.prompt_tokens for usage in spent)

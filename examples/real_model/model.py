@@ -78,10 +78,8 @@ def assemble(folder: Path) -> Path:
 
 def _write(path: Path, pieces: Sequence[Path]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
-    needed, free = (
-        sum(piece.stat().st_size for piece in pieces),
-        shutil.disk_usage(path.parent).free,
-    )
+    needed = sum(piece.stat().st_size for piece in pieces)
+    free = shutil.disk_usage(path.parent).free
     if free < needed + _SPARE:
         raise SettingsError(
             f"{path.parent}: the model needs {needed / 1e6:.0f} MB, and {free / 1e6:.0f} MB are "

@@ -216,11 +216,9 @@ def running(settings: ServerSettings, log: Path) -> Iterator[RunningServer]:
 def _wait_until_ready(
     process: subprocess.Popen[bytes], settings: ServerSettings, log: Path
 ) -> RunningServer:
-    began, endpoint, statuses = (
-        time.monotonic(),
-        Endpoint(settings.url, model.NAME),
-        dict[int, None](),
-    )
+    began = time.monotonic()
+    endpoint = Endpoint(settings.url, model.NAME)
+    statuses = dict[int, None]()
     while time.monotonic() - began < _START_S:
         if process.poll() is not None:
             log_lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()

@@ -86,10 +86,8 @@ class TrainingCheck:
 
     def table(self) -> str:
         """Return the checks as Markdown."""
-        count, tokens = (
-            len(self.rollouts),
-            sum(len(rollout.completion) for rollout in self.rollouts),
-        )
+        count = len(self.rollouts)
+        tokens = sum(len(rollout.completion) for rollout in self.rollouts)
         with_logprobs = sum(rollout.logprobs is not None for rollout in self.rollouts)
         scores = [rollout.score for rollout in self.rollouts]
         return table.facts(

@@ -178,14 +178,16 @@ async def train(options: Options) -> int:
         return await compare(options.comparisons, options.plan, options.out)
     began = time.monotonic()
     curves: list[Curve] = []
-    names, seed_count = ", ".join(task.name for task in options.tasks), len(options.seeds)
+    names = ", ".join(task.name for task in options.tasks)
+    seed_count = len(options.seeds)
     say(f"training with {names}, {seed_count} seeds each: minutes")
     for task in options.tasks:
         curves.append(await train_seeds(options.plan(task, f"--judge={task.name}")))
         write_curves(options.out / "curve.json", curves)
     await asyncio.to_thread(draw_curves, options.out / "curve.png", curves, _TITLE)
     learned = [show_verdict(curve) for curve in curves]
-    answer, seconds = "yes" if all(learned) else "no", time.monotonic() - began
+    answer = "yes" if all(learned) else "no"
+    seconds = time.monotonic() - began
     say(f"learned: {answer}, in {seconds:.0f} s")
     say(f"{options.out / 'curve.png'}\n{options.out / 'curve.json'}")
     if all(learned):

@@ -52,11 +52,9 @@ class OneOrder(ArenaHardEnv):
         games = ArenaTaskJudge(self.config, self.clients.judge)
         question = games.game(task.make_judge_task(completion.answer), "model_is_a", "game_1")
         answers = await ask_question(self.clients.judge, self.config, question)
-        game, calls, suspects = (
-            Game.from_answers("model_is_a", answers),
-            answers.calls,
-            question.prompt.suspects,
-        )
+        game = Game.from_answers("model_is_a", answers)
+        calls = answers.calls
+        suspects = question.prompt.suspects
         if game.label is None:
             return replace(failed_judgment(calls, explanation=game.error), suspects=suspects)
         mirrored = _MIRRORED[game.label]

@@ -38,7 +38,8 @@ def add_gold(run: SeedRun, monitor: Path) -> SeedRun:
             scores[line["gold"]["step"] + 1] += line["gold"]["scores"].values()
         elif "alarm" in line and alarm is None:
             alarm = line["alarm"]["step"]
-    steps, gold = [], fmean(scores[min(scores)]) if scores else None
+    steps = []
+    gold = fmean(scores[min(scores)]) if scores else None
     for step in run.steps:
         gold = fmean(scores[step.step]) if step.step in scores else gold
         steps.append(replace(step, gold=gold))
@@ -70,13 +71,17 @@ def show_alarms(mended: Curve, hacked: Curve, *further: Curve) -> bool:
     """
     is_shown = True
     for with_rule, without in zip(mended.runs, hacked.runs, strict=True):
-        lost, last, better = find_loss_step(_gold(without)), _end(without), _end(with_rule)
+        lost = find_loss_step(_gold(without))
+        last = _end(without)
+        better = _end(with_rule)
         is_in_time = without.alarm is not None and (lost is None or without.alarm < lost)
         is_shown &= is_in_time and with_rule.alarm is None and better > last
     for curve in (hacked, mended, *further):
         for run in curve.runs:
             lost = find_loss_step(_gold(run))
-            alarm_step, lost_step, end = _or_never(run.alarm), _or_never(lost), _end(run)
+            alarm_step = _or_never(run.alarm)
+            lost_step = _or_never(lost)
+            end = _end(run)
             say(
                 f"{curve.name}, seed {run.seed}: alarm at step {alarm_step}, a tenth of the gold "
                 f"score lost at step {lost_step}; at the end it is {end:.2f}"

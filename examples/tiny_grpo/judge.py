@@ -224,7 +224,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     add_fault_flags(parser)
     options = parser.parse_args(argv)
     try:
-        script, listener = read_script(options), process.listen("127.0.0.1", options.port)
+        script = read_script(options)
+        listener = process.listen("127.0.0.1", options.port)
     except ValueError as error:
         parser.error(str(error))
     except (OSError, OverflowError) as error:

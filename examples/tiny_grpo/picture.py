@@ -77,10 +77,8 @@ def _draw(chart: Axes, panel: Panel, curves: Sequence[Curve]) -> None:
         steps = range(1, len(points) + 1)
         means = [mean for mean, _ in points]
         chart.plot(steps, means, color=colour, linestyle=dashes, linewidth=1.6, label=curve.name)
-        low, high = (
-            [mean - spread for mean, spread in points],
-            [mean + spread for mean, spread in points],
-        )
+        low = [mean - spread for mean, spread in points]
+        high = [mean + spread for mean, spread in points]
         chart.fill_between(steps, low, high, color=colour, alpha=0.18, linewidth=0)
         for step in (run.alarm for run in curve.runs if run.alarm is not None):
             chart.axvline(step, color=colour, linewidth=0.9, linestyle=(0, (1, 2)))

@@ -75,7 +75,8 @@ class ResponseJudge:
             UserError: retrying cannot help, such as with a disk that stays full.
             BudgetSpent: no further request may be sent.
         """
-        judge_task, request = remove_task_thinking(task.judge_task, self.settings), task.to_sample
+        judge_task = remove_task_thinking(task.judge_task, self.settings)
+        request = task.to_sample
         responses: Sequence[JudgedResponse] = task.earlier or [
             JudgedResponse(
                 _make_completion(
@@ -262,12 +263,11 @@ def check_sampling_flags(loaded: LoadedSettings[SettingsT], settings: SampleSett
         if not declared.is_used_by(USED_BY)
     ]
     if settings.responses_per_prompt is None:
-        unused, why = set(list_policy_settings()), f"without --{_SWITCH}"
+        unused = set(list_policy_settings())
+        why = f"without --{_SWITCH}"
     else:
-        unused, why = (
-            set(_RESPONSE_SETTINGS),
-            f"with --{_SWITCH}, which asks for responses to each row",
-        )
+        unused = set(_RESPONSE_SETTINGS)
+        why = f"with --{_SWITCH}, which asks for responses to each row"
     problems += [f"--{name}: nothing reads it {why}" for name in flags if name in unused]
     if problems:
         raise SettingsError("\n".join(problems))

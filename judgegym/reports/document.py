@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
 
 _LEVEL = 6
-_STATIC, TEMPLATES = Path(__file__).parent / "static", Path(__file__).parent / "templates"
+_STATIC = Path(__file__).parent / "static"
+TEMPLATES = Path(__file__).parent / "templates"
 _CONTROLS = dict.fromkeys((*range(9), 11, 12, *range(14, 32), 127), "�")
 
 

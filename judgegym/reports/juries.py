@@ -39,7 +39,8 @@ PARTS = "judges"
 """The report's field of `config_general` in `metrics.json`."""
 FEWEST_LABELS = 20
 _LEVEL = 0.95
-_JURY, _CASCADE = built_in_kind(JurySettings), built_in_kind(CascadeSettings)
+_JURY = built_in_kind(JurySettings)
+_CASCADE = built_in_kind(CascadeSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,8 @@ class _JudgeScores:
         """Return the numbers of each judge that juries and cascades share."""
         reports = []
         for name, column in zip(self.names, self.scores, strict=True):
-            rows, cost = len(_drop_missing(column)), self.usage[name].cost
+            rows = len(_drop_missing(column))
+            cost = self.usage[name].cost
             reports.append(
                 MemberReport(name, rows, len(column) - rows, _mean(column), self.calls[name], cost)
             )
@@ -210,15 +212,14 @@ def report_jury(run: SavedRun, settings: JurySettings, labels: Mapping[str, floa
     import numpy as np
 
     rows = _JudgeScores(run, [*settings.judges], labels)
-    scores, points = (
-        dict(zip(rows.names, rows.scores.tolist(), strict=True)),
-        rows.points(rows.whole),
-    )
+    scores = dict(zip(rows.names, rows.scores.tolist(), strict=True))
+    points = rows.points(rows.whole)
     members: list[MemberReport] = []
     for base, column in zip(rows.report_members(), rows.scores, strict=True):
         other_scores = {name: values for name, values in scores.items() if name != base.name}
         others = np.array(compute_jury_scores(other_scores, settings, quorum=1))
-        kappa, moves = quadratic_kappa(column, others), _mean(abs(rows.whole - others))
+        kappa = quadratic_kappa(column, others)
+        moves = _mean(abs(rows.whole - others))
         member_points, (adds, interval) = (
             _mean(rows.points(column)),
             _paired_mean(points - rows.points(others), rows.prompts),
@@ -273,7 +274,8 @@ def _compare_with_best(
     interval = gains[best][1]
     best_points = rows.points(rows.scores[best])
     both = np.isfinite(points - best_points)
-    name, best_percent = members[best].name, percent(best_points[both].mean())
+    name = members[best].name
+    best_percent = percent(best_points[both].mean())
     between = "no interval: all rows are of one prompt"
     if interval is not None:
         between = f"95 %: {_format_points(interval)}"
@@ -285,7 +287,8 @@ def _compare_with_best(
         verdict = "the jury beats its best member"
     elif interval is not None and interval.high < 0:
         verdict = f"the jury harms: {name} alone is better and cheaper"
-    row_count, jury_percent = int(both.sum()), percent(points[both].mean())
+    row_count = int(both.sum())
+    jury_percent = percent(points[both].mean())
     compared = f"the jury has {jury_percent} of points, its best member, {name}, {best_percent}"
     yield f"On {row_count:,} labelled rows {compared}: {gain_text}; {verdict}"
 
@@ -331,8 +334,10 @@ def report_cascade(run: SavedRun, settings: CascadeSettings) -> JudgesReport:
 
     rows = _JudgeScores(run, [*settings.cascade], {})
     cheap, strong = rows.scores
-    count, both = len(rows.whole), np.isfinite(cheap) & np.isfinite(strong) & ~rows.escalated
-    escalated, rechecked = int(rows.escalated.sum()), int(both.sum())
+    count = len(rows.whole)
+    both = np.isfinite(cheap) & np.isfinite(strong) & ~rows.escalated
+    escalated = int(rows.escalated.sum())
+    rechecked = int(both.sum())
     differ = int((sides(cheap) != sides(strong))[both].sum())
     words, is_broken = describe_promise(count, escalated, rechecked, differ, settings.cascade_harm)
     return JudgesReport(

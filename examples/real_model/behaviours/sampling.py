@@ -47,7 +47,8 @@ def _several(running: RunningServer) -> Behaviour:
     slots = running.settings.slots
     fits = running.endpoint.chat(QUESTION, max_tokens=4, n=slots)
     more = running.endpoint.chat(QUESTION, max_tokens=4, n=slots + 1)
-    choices, tokens = len(_contents(fits)), fits.number("usage.completion_tokens")
+    choices = len(_contents(fits))
+    tokens = fits.number("usage.completion_tokens")
     outcome = describe_response(more)
     if more.status == 200:
         outcome = f"{len(_contents(more))} choices"

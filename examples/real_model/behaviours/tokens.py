@@ -45,10 +45,8 @@ def _end(running: RunningServer) -> Behaviour:
     answer = running.endpoint.chat(QUESTION, max_tokens=8, logprobs=True, grammar='root ::= "yes"')
     entries = answer.items("choices.0.logprobs.content")
     texts = [str(entry.get("token")) for entry in entries if isinstance(entry, Mapping)]
-    codes, token_count = (
-        ", ".join(map(format_code, texts)),
-        answer.number("usage.completion_tokens"),
-    )
+    codes = ", ".join(map(format_code, texts))
+    token_count = answer.number("usage.completion_tokens")
     return Behaviour(
         "the token that ends an answer",
         "an answer that ends by itself, with `logprobs: true`",

@@ -44,7 +44,8 @@ class _QueuedRequest:
 def serve_policy(policy: ServedPolicy) -> Iterator[str]:
     """Serve a policy on a free port of this machine while the block lasts; yield the base URL."""
     listener = process.listen("127.0.0.1", 0)
-    loop, waiting = asyncio.new_event_loop(), queue.SimpleQueue[_QueuedRequest | None]()
+    loop = asyncio.new_event_loop()
+    waiting = queue.SimpleQueue[_QueuedRequest | None]()
     stop = asyncio.Event()
 
     async def serve() -> None:

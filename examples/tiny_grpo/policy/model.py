@@ -86,7 +86,8 @@ class Block(nn.Module):
             2, 0, 3, 1, 4
         )
         if past is not None:
-            key, value = torch.cat([past[0], key], dim=2), torch.cat([past[1], value], dim=2)
+            key = torch.cat([past[0], key], dim=2)
+            value = torch.cat([past[1], value], dim=2)
         seen = functional.scaled_dot_product_attention(
             query, key, value, attn_mask=mask, is_causal=mask is None
         )

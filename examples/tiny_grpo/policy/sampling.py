@@ -63,7 +63,8 @@ def sample(
     greedy = torch.tensor([prompt.temperature <= 0 for prompt in owners])
     heat = torch.tensor([prompt.temperature or 1.0 for prompt in owners])[:, None]
     logits, cache = model.begin([prompt.ids for prompt in prompts])
-    logits, cache = logits.repeat_interleave(torch.tensor(counts), dim=0), cache.repeat(counts)
+    logits = logits.repeat_interleave(torch.tensor(counts), dim=0)
+    cache = cache.repeat(counts)
     drawn, logprobs = [], []
     open_ = torch.ones(len(owners), dtype=torch.bool)
     for length in range(1, int(limits.max()) + 1):

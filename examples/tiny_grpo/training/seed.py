@@ -36,10 +36,8 @@ def main() -> int:
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     torch.set_num_threads(settings.threads)
     size = ModelSize(alphabet=settings.alphabet)
-    model, policy = (
-        TinyTransformer(size, seed=settings.seed),
-        ServedPolicy(size, seed=settings.seed),
-    )
+    model = TinyTransformer(size, seed=settings.seed)
+    policy = ServedPolicy(size, seed=settings.seed)
     api, training = RolloutApi(settings.api), settings.training
     if settings.warm_up is not None:
         warm_up(model, _prompts(settings.warm_up), steps=settings.warm_up.steps, seed=settings.seed)

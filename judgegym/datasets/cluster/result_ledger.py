@@ -60,7 +60,9 @@ class ResultLedger:
         for file in files:
             for line, key in read_lines(file, _read_key, may_grow=True):
                 self._locations.setdefault(key, (file, line.offset))
-        host, process, random = socket.gethostname(), os.getpid(), secrets.token_hex(4)
+        host = socket.gethostname()
+        process = os.getpid()
+        random = secrets.token_hex(4)
         path = folder / f"{host}-{process}-{random}{_ENDING}"
         self._lines = LineWriter(path, self._raise_unwritable)
 

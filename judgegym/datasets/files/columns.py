@@ -262,7 +262,8 @@ def check_out(out: Path, *, data: str | None = None) -> None:
 
 def _check_length(out: Path) -> None:
     """Check that the name leaves room for the extensions of the files beside it."""
-    size, most = len(os.fsencode(out.stem)), _LONGEST_NAME - len(_LONGEST_ENDING)
+    size = len(os.fsencode(out.stem))
+    most = _LONGEST_NAME - len(_LONGEST_ENDING)
     if size > most:
         raise SettingsError(
             f"--out: the name {out.stem[:20]}… has {size} bytes without its ending; expected at "

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 _DEEPEST = 32
 _EXACT_IN_FLOAT = 2**53
 _INT64, _UINT64 = range(-(2**63), 2**63), range(2**64)
-_DIGITS_AS_ZEROS, _LONG_NUMBER = bytes.maketrans(b"0123456789\0", b"0" * 11), b"0" * 19
+_DIGITS_AS_ZEROS = bytes.maketrans(b"0123456789\0", b"0" * 11)
+_LONG_NUMBER = b"0" * 19
 """Integers above 64 bits have at least 19 digits; UTF-16 and UTF-32 put zero bytes between them."""
 MOST_ROWS, MOST_BYTES = 1_000, 32 << 20
 """Limits of a group; the bytes are estimated by the mean size of a row."""

@@ -170,7 +170,8 @@ def merge_shards(
         raise DataError(
             f"{out}: {len(missing)} of {count} shards are not in {out.parent}: {missing_names}"
         )
-    stored_rows, columns = StoredRows(rows), _common_columns([*shards], list(rows[0].values))
+    stored_rows = StoredRows(rows)
+    columns = _common_columns([*shards], list(rows[0].values))
     for path, numbers in shards.items():
         row_count = _count_rows(path)
         if row_count != len(numbers):
@@ -231,7 +232,8 @@ def _read_columns(path: Path, data_columns: Collection[str]) -> AddedColumns | N
         _, fields = next(_read_lines(path), (b"", None))
         if fields is None:
             return None
-        names, several = list(fields), isinstance(fields.get(STATUS), list)
+        names = list(fields)
+        several = isinstance(fields.get(STATUS), list)
     columns = AddedColumns.from_names(names, data_columns, several=several)
     if columns is None:
         raise _not_scored_error(path)

@@ -268,7 +268,8 @@ def _check_is_scored(rows: DataSet, name: str) -> None:
     """
     missing = [column for column in JUDGED if column not in rows[0].values]
     if missing:
-        columns, missing_names = ", ".join(JUDGED), ", ".join(missing)
+        columns = ", ".join(JUDGED)
+        missing_names = ", ".join(missing)
         raise DataError(
             f"{name}: expected a file that judgegym score has written, with the columns "
             f"{columns}; it lacks {missing_names}"

@@ -133,10 +133,8 @@ def verdict_values(
     """
     if not columns:
         return {}
-    value_by_name, points = (
-        named_values(verdicts, components),
-        {verdict.name: verdict.points for verdict in verdicts},
-    )
+    value_by_name = named_values(verdicts, components)
+    points = {verdict.name: verdict.points for verdict in verdicts}
     if not has_one_value(columns[0]):
         entries: list[JSON] = [
             {"name": name, "points": points.get(name), "value": value_by_name[name]}

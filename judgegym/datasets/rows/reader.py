@@ -291,7 +291,8 @@ def check_same_columns(
     if not differ or (differ == {"prompt"} and "chosen" in columns):
         return
     if any(column in row.values for column in expected):
-        column_names, expected_names = ", ".join(columns), ", ".join(expected)
+        column_names = ", ".join(columns)
+        expected_names = ", ".join(expected)
         raise row.error(
             f"would be read from {column_names}, and {expected_source} from {expected_names}; "
             "expected the same in all rows; fill what is null, or name the columns: "

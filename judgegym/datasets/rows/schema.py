@@ -424,11 +424,9 @@ def _read_preference(values: Values) -> Responses | None:
         pair, turns = draft_pair(values), split_pair_turns(values)
     if turns is None or pair is None or isinstance(pair, str):
         return None
-    columns, texts, traces = (
-        _list_pair_columns(values),
-        (*pair.correct, *pair.wrong),
-        turns[1:] if turns[1] else (),
-    )
+    columns = _list_pair_columns(values)
+    texts = (*pair.correct, *pair.wrong)
+    traces = turns[1:] if turns[1] else ()
     return Responses(
         pair.prompt,
         columns,
@@ -450,10 +448,8 @@ def _read_two_responses(values: Values) -> Responses | None:
         ):
             prompt = _find_usual_prompt(values, ())
             if prompt is not None:
-                texts, columns = (
-                    (str(values[first]), str(values[second])),
-                    (*prompt.columns, first, second),
-                )
+                texts = (str(values[first]), str(values[second]))
+                columns = (*prompt.columns, first, second)
                 return replace(prompt, columns=columns, texts=texts, several=True)
     return None
 
@@ -463,14 +459,13 @@ def _read_conversation(values: Values, column: str) -> Responses | None:
     trace = split_trace(parse_turns(values.get(column)) or ())
     if trace is None:
         return None
-    prompt_turns, parts = (
-        build_prompt(values, column, trace.turns[:-1]),
-        list_prompt_columns(column, trace.turns),
-    )
+    prompt_turns = build_prompt(values, column, trace.turns[:-1])
+    parts = list_prompt_columns(column, trace.turns)
     earlier_turns = tuple(
         replace(turn, images=()) for turn in trace.turns[trace.prompt_length : -1]
     )  # the prompt shows their images
-    texts, traces = (completion_text(trace.turns[-1:]),), ((*earlier_turns, trace.turns[-1]),)
+    texts = (completion_text(trace.turns[-1:]),)
+    traces = ((*earlier_turns, trace.turns[-1]),)
     return Responses(
         render_transcript(prompt_turns), (column,), prompt_turns, parts, texts=texts, traces=traces
     )
@@ -480,14 +475,10 @@ def _read_log(values: Values) -> Responses | None:
     """Read a rollout of NeMo Gym, or a trace of verifiers."""
     for column in _LOGS:
         if (trace := parse_trace(values, column)) is not None:
-            prompt_turns, answer = (
-                trace.turns[: trace.prompt_length],
-                trace.turns[trace.prompt_length :],
-            )
-            columns, texts = (
-                ((column, "response") if column == _LOGS[0] else (column,)),
-                (completion_text(answer),),
-            )
+            prompt_turns = trace.turns[: trace.prompt_length]
+            answer = trace.turns[trace.prompt_length :]
+            columns = (column, "response") if column == _LOGS[0] else (column,)
+            texts = (completion_text(answer),)
             return Responses(
                 render_transcript(prompt_turns),
                 columns,

@@ -119,7 +119,8 @@ class WithinPromptNumbers:
         self._ratios[BEST].add(task, max(values))
         for size in (size for size in WORST_OF if size <= len(values)):
             self._worst[size].add(task, expected_minimum(values, size))
-        count, category = self._chosen[task] if self._chosen else 0, samples[0].category
+        count = self._chosen[task] if self._chosen else 0
+        category = samples[0].category
         chosen, rejected = values[:count], values[count:]
         if not chosen or not rejected:
             return
@@ -204,15 +205,17 @@ def compute_numbers(
         parts: the names of the parts of a reward.
     """
     metrics = MetricAggregator("eval")
-    shared, categories = SharedMetrics(thinking_mode=thinking_mode), CategoryTotals()
-    mean, within = (
-        ClusteredRatio(tasks.first_equal),
-        WithinPromptNumbers(tasks.first_equal, tasks.chosen),
-    )
+    shared = SharedMetrics(thinking_mode=thinking_mode)
+    categories = CategoryTotals()
+    mean = ClusteredRatio(tasks.first_equal)
+    within = WithinPromptNumbers(tasks.first_equal, tasks.chosen)
     verdicts = VerdictNumbers(
         tasks.questions, lambda: ClusteredRatio(tasks.first_equal), MOST_CATEGORIES
     )
-    scores, prompts, equal, digest = array("d"), array("Q"), 0, hashlib.sha256()
+    scores = array("d")
+    prompts = array("Q")
+    equal = 0
+    digest = hashlib.sha256()
     for number, first in enumerate(tasks.first_equal):
         samples = [
             saved.read_sample(place) for place in tasks.response_index.find_task_positions(number)

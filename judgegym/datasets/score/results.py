@@ -124,11 +124,14 @@ async def conclude(
         DataError: the labels are not of this run; its metrics are on disk.
         DiskFull: the disk refused for too long.
     """
-    run, outcomes, seconds = saved.run, saved.outcomes(), time.monotonic() - started
+    run = saved.run
+    outcomes = saved.outcomes()
+    seconds = time.monotonic() - started
     numbers = await asyncio.to_thread(
         compute_numbers, tasks, saved, outcomes, settings.thinking_mode, parts=settings.part_names
     )
-    metrics, notices = numbers.metrics, [] if clients is None else clients.notices
+    metrics = numbers.metrics
+    notices = [] if clients is None else clients.notices
     if settings.stand_ins:
         notices.append(terminal.offline_notice(settings.stand_ins))
     if len(numbers.categories) > MOST_CATEGORIES:
@@ -138,11 +141,9 @@ async def conclude(
         )
     rows = EvaluatedRows(outcomes.rows, numbers.digest, score_input.datasets, seconds)
     if clients is not None:
-        reasons, served, refused = (
-            clients.finish_reasons,
-            clients.served_models,
-            clients.refused_fields,
-        )
+        reasons = clients.finish_reasons
+        served = clients.served_models
+        refused = clients.refused_fields
         rows = replace(rows, finish_reasons=reasons, served_models=served, refused_fields=refused)
     extra: dict[str, JSON] = {"items": "responses"}
     if anchors is not None:
@@ -206,7 +207,8 @@ def _log_result(
     run.log.write(line, logging.WARNING)
     if failed / outcomes.rows <= highest:
         return None
-    rate, limit = percent(failed / outcomes.rows), percent(highest)
+    rate = percent(failed / outcomes.rows)
+    limit = percent(highest)
     problem = (
         f"{failed:,} of {outcomes.rows:,} responses have no score ({rate}); "
         f"--max_judge_error_rate allows {limit}. The last error: {outcomes.last_error}"
@@ -376,7 +378,8 @@ def show_result(
     """
     if result is not None and result.summary is not None:
         terminal.show_summary(result.summary)
-    lines, commands = [f"The scored rows are in {out}"], list[str]()
+    lines = [f"The scored rows are in {out}"]
+    commands = list[str]()
     if result is not None:
         run = result.path
         present_files = [name for name in _FILES if (run / name).exists()]

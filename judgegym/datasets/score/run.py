@@ -157,7 +157,9 @@ class ScoreRun:
         """
         self._actor_pool = actor_pool
         self.progress = RunProgress("mean score", lambda: self._waiting, display)
-        started, settings, score_input = time.monotonic(), self.settings, self.input
+        started = time.monotonic()
+        settings = self.settings
+        score_input = self.input
         run = open_run(settings, self.out)
         with closing(run), run.log.log_end(), closing(open_saved(self.tasks, run)) as saved:
             self._read_earlier(run, saved)
@@ -224,12 +226,15 @@ class ScoreRun:
 
     async def _judge_missing(self, run: RunDirectory, saved: SavedResponses) -> int:
         """Judge the missing responses; return the number of those that were judged before."""
-        tasks, policy, is_first = self.tasks, self.clients.policy, len(saved.missing) == len(saved)
+        tasks = self.tasks
+        policy = self.clients.policy
+        is_first = len(saved.missing) == len(saved)
         judge = ResponseJudge(
             self._actor_pool or partial(judge_responses, self.scorer), self.settings, policy
         )
         numbers = list_missing_tasks(tasks, saved.missing)
-        to_judge, duplicates = frozenset(numbers), defaultdict[int, list[int]](list)
+        to_judge = frozenset(numbers)
+        duplicates = defaultdict[int, list[int]](list)
         left = 0
         for number, first in enumerate(tasks.first_equal):
             if first in to_judge:
@@ -330,7 +335,8 @@ class ScoreRun:
             )
         places = self.tasks.response_index
         numbers = [number for number in self.tasks.numbers if number not in self.tasks.bad]
-        scale, of_aspects = find_scale(kind, self.settings), self.settings.definition.judges_aspects
+        scale = find_scale(kind, self.settings)
+        of_aspects = self.settings.definition.judges_aspects
 
         def count(row: int) -> int:
             return len(places.find_row_positions(row))
@@ -347,7 +353,9 @@ class ScoreRun:
 
     def _select_rows(self) -> range:
         """Return the rows to judge: the shard's, the first, or all; groups are not divided."""
-        total, limit, shard = len(self.input.rows), self.settings.limit, self.settings.shard
+        total = len(self.input.rows)
+        limit = self.settings.limit
+        shard = self.settings.shard
         if shard is None and (limit is None or limit >= total):
             return range(total)
         starts = self.input.group_starts(self.settings)

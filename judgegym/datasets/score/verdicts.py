@@ -72,7 +72,8 @@ class VerdictNumbers:
             most_tags: the most tags with a metric; those with the most responses are kept.
         """
         self._questions, self._most_tags = questions, most_tags
-        names, has_intervals = questions.shared, len(questions.shared) <= MOST_WITH_INTERVAL
+        names = questions.shared
+        has_intervals = len(questions.shared) <= MOST_WITH_INTERVAL
         self._rates: dict[str, Ratio] = {
             name: new_ratio() if has_intervals else PlainRatio() for name in names
         }
@@ -120,7 +121,8 @@ class VerdictNumbers:
         is_aspect = self._questions.kind == "aspect"
         rows = []
         for name, points in self._questions.shared.items():
-            metric, yes = f"eval/{metric_names(self._questions, name)[0]}", self._yes[name]
+            metric = f"eval/{metric_names(self._questions, name)[0]}"
+            yes = self._yes[name]
             if metric in metrics.values and yes.weight:
                 rate_or_points = percent(yes.total / yes.weight) if is_aspect else f"{points:g}"
                 interval = format_interval(metrics, metric, "share").removeprefix("95 %: ")

@@ -149,7 +149,8 @@ class ScoredTexts:
         scored = self.rows[number]
         row = scored.row
         row_responses = self._read_responses(row)
-        count, status_count = len(row_responses.texts), len(scored.status)
+        count = len(row_responses.texts)
+        status_count = len(scored.status)
         if count != status_count:
             raise DataError(
                 f"{row.place}: has {count} responses, and {STATUS} has {status_count} entries; "

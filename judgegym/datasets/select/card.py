@@ -192,7 +192,8 @@ def _body_sections(facts: CardFacts) -> Iterator[str]:
     yield f"# {format_code(options.out.name)}"
     kind = "messages" if options.conversational else "texts"
     reads = reader_settings(options.layout, conversational=options.conversational)
-    layout, version = format_code(options.layout), format_code(package_version())
+    layout = format_code(options.layout)
+    version = format_code(package_version())
     reading = ""
     if reads:
         reading = f" Read it with {format_code(reads)}."
@@ -225,10 +226,8 @@ def _body_sections(facts: CardFacts) -> Iterator[str]:
     )
     yield format_table(("score", "responses", ""), _distribution_rows(facts.tenths))
     yield "## Make it again"
-    score, select_command = (
-        origin.command(options.scored),
-        ["judgegym", "select", *facts.command_words],
-    )
+    score = origin.command(options.scored)
+    select_command = ["judgegym", "select", *facts.command_words]
     yield format_block(
         [
             *([shlex.join(["judgegym", "score", *score])] if score else []),

@@ -148,7 +148,9 @@ class _DrawnPair:
 
 def select(groups: Sequence[Group], rule: Rule, seed: int) -> Selection:
     """Apply a rule to all prompts."""
-    selection, all_pairs, plain = Selection(), list[_DrawnPair](), list[Pair]()
+    selection = Selection()
+    all_pairs = list[_DrawnPair]()
+    plain = list[Pair]()
     for number, group in enumerate(groups):
         usable, left = _find_usable(group)
         ranked = sorted(
@@ -292,14 +294,16 @@ def _best_pair(group: Group, good: Sequence[Pair], seed: int, *, by_length: bool
 
 def _select_pairs(all_pairs: Sequence[_DrawnPair], rule: Rule) -> tuple[list[_DrawnPair], str]:
     """Return the pairs that are kept of the whole file, in order, and the reason of the others."""
-    limit, drawn = rule.max_pairs, sorted(all_pairs, key=lambda pair: pair.lot)
+    limit = rule.max_pairs
+    drawn = sorted(all_pairs, key=lambda pair: pair.lot)
     reason = "length_balance" if rule.length_balanced else "max_pairs"
     if rule.length_balanced:
         longer, shorter = (
             [pair for pair in drawn if sign * pair.length_difference > 0] for sign in (1, -1)
         )
         equal = [pair for pair in drawn if pair.length_difference == 0]
-        side_count, same = min(len(longer), len(shorter)), len(equal)
+        side_count = min(len(longer), len(shorter))
+        same = len(equal)
         if limit is not None and 2 * side_count + same > limit:
             side_count = side_count * limit // (2 * side_count + same)
             same = min(same, limit - 2 * side_count)

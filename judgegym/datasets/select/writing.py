@@ -40,10 +40,8 @@ def iter_output_rows(
 ) -> Iterator[OutputRow]:
     """Yield the output rows in the order of the prompts; labelled pairs give two rows."""
     for number, (better, worse) in enumerate(selection.pairs):
-        chosen, rejected = (
-            _make_output_row(texts, better, number),
-            _make_output_row(texts, worse, number),
-        )
+        chosen = _make_output_row(texts, better, number)
+        rejected = _make_output_row(texts, worse, number)
         if options.both_labelled:
             yield replace(chosen, number=2 * number)
             yield replace(rejected, number=2 * number + 1, label=False, source=chosen.source)

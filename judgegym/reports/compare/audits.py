@@ -101,7 +101,8 @@ def compare_audits(words: Sequence[str], *, rounds: int, seed: int) -> dict[str,
     if not uids:
         raise UserError(f"{' and '.join(words)} share no row")
     letters = assign_letters(words)
-    settings, shared_uids = {"rounds": rounds, "seed": seed, "level": LEVEL}, frozenset(uids)
+    settings = {"rounds": rounds, "seed": seed, "level": LEVEL}
+    shared_uids = frozenset(uids)
     tie = _TIE if first.kind == "choice" else None
     return {
         "runs": [

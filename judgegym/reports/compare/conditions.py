@@ -137,7 +137,8 @@ def _settings_by_owner(run: SavedRun) -> Mapping[str, Mapping[str, JSON]]:
     setting with the name of a dataset that was read belongs to the data, even if the environment
     does not declare it so.
     """
-    prompts, judges = _prompt_digests(run), _SCORER_SETTINGS if run.is_scored else _JUDGE_SETTINGS
+    prompts = _prompt_digests(run)
+    judges = _SCORER_SETTINGS if run.is_scored else _JUDGE_SETTINGS
     asks_nobody = not run.is_scored and policy_is_judge(
         run
     )  # the policy is the judge, so the judge's settings are unused
@@ -195,7 +196,8 @@ def _describe_data(run: SavedRun, policy_settings: Mapping[str, JSON]) -> Mappin
             paths = (name, *map(str, Path(name).parents))
             places = {*paths, *map(prompt_digest, paths)}
             if not places & answers:
-                row_count, digest_text = format_value(rows), format_value(digest)
+                row_count = format_value(rows)
+                digest_text = format_value(digest)
                 descriptions[_to_text(digest)] = f"{name} ({row_count} rows, {digest_text})"
     return descriptions
 
@@ -209,7 +211,8 @@ def list_notes(reference: SavedRun, run: SavedRun, letter: str) -> Iterator[str]
     settings = []
     for name in {**first, **second}:
         if first.get(name) != second.get(name):
-            before, after = format_value(first.get(name)), format_value(second.get(name))
+            before = format_value(first.get(name))
+            after = format_value(second.get(name))
             settings.append(f"{name}: A {before}; {letter} {after}")
     if settings:
         yield f"Settings differ, which is allowed: {', '.join(settings)}."

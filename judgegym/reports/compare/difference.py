@@ -67,13 +67,11 @@ class Pair:
             level: the level of intervals.
             ends: the ends of the scale of values; `None` if unknown.
         """
-        self._rows, self._index, self._kind, self._level, self._ends = (
-            rows,
-            index,
-            kind,
-            level,
-            ends,
-        )
+        self._rows = rows
+        self._index = index
+        self._kind = kind
+        self._level = level
+        self._ends = ends
         self._sides = rows.sides[0], rows.sides[index]
         self._before, self._after = (side.values for side in self._sides)
         self._whole, self.intervals = estimate_difference(*self._clustered_terms(), level, ends)
@@ -234,7 +232,8 @@ def best_agreement(
     for places in np.split(order, np.flatnonzero(np.diff(prompts[order])) + 1):
         if len(places) > 1:
             first, second = (np.round(side[places], _DECIMALS) for side in (before, after))
-            best_before, best_after = first == first.max(), second == second.max()
+            best_before = first == first.max()
+            best_after = second == second.max()
             count += 1
             same += bool((best_before == best_after).all())
             overlapping += bool((best_before & best_after).any())

@@ -70,7 +70,8 @@ def forest(
             (value, value, value) if interval is None else (interval.low, value, interval.high)
         )
     values = [0.0, *chain.from_iterable(lines)]
-    least, span = min(values), (max(values) - min(values)) or 1.0
+    least = min(values)
+    span = (max(values) - min(values)) or 1.0
 
     def to_pixels(value: float) -> float:
         return round(_MARGIN + (value - least) / span * (WIDTH - 2 * _MARGIN), 1)

@@ -81,7 +81,8 @@ def _difference_cells(estimate: Mapping[str, Any] | None) -> tuple[str, str]:
     if interval is None:
         between = estimate["reason"]
     else:
-        low, high = _format_signed(interval.low), _format_signed(interval.high)
+        low = _format_signed(interval.low)
+        high = _format_signed(interval.high)
         between = f"{low} to {high}"
     return _format_signed(estimate["value"]), between
 
@@ -235,14 +236,16 @@ def _describe_agreement(comparison: Comparison, agreement: Mapping[str, Any]) ->
     ]
     labels, best = agreement["labels"], agreement["best"]
     if labels is not None:
-        count, same_labels = len(labels["labels"]), _format_share(labels["same"])
+        count = len(labels["labels"])
+        same_labels = _format_share(labels["same"])
         kappa = format_value(labels["kappa"])
         sentences.append(
             f"of {count} labels they give the same to {same_labels}; Cohen's κ {kappa}"
         )
     if best is not None:
         prompts = format_count(best["prompts"], "prompt")
-        same_best, overlapping = _format_share(best["same"]), _format_share(best["overlapping"])
+        same_best = _format_share(best["same"])
+        overlapping = _format_share(best["overlapping"])
         sentences.append(
             f"of {prompts} with several responses, they find the same responses best in "
             f"{same_best}, and at least one best response in common in {overlapping}"
@@ -345,7 +348,8 @@ def show_comparison(comparison: Comparison) -> None:
         if difference["changed"]:
             say(f"{_INDENT}changed most:")
         for row in difference["changed"]:
-            before, after = format_value(row["before"]), format_value(row["after"])
+            before = format_value(row["before"])
+            after = format_value(row["after"])
             line = f"{_INDENT}{before} → {after}  {row['uid']}  {row['start']}"
             say(_truncate(printable(line)))
     for part in filter(None, (words["gold"], words["corrected"])):

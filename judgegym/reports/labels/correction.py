@@ -160,7 +160,8 @@ class LabelledRows:
         drawn_from = ""
         if labels.draw is not None and not all(of_row for _, of_row in labelled):
             drawn_from = labels.draw.run
-        rows, digests = dict[str, tuple[HeadlineTerm, str | None, str]](), dict[str, str]()
+        rows = dict[str, tuple[HeadlineTerm, str | None, str]]()
+        digests = dict[str, str]()
         for sample in run.samples():
             if drawn_from or sample.uid in uids:
                 digests[sample.uid] = row_digest(sample)
@@ -259,7 +260,8 @@ def correct_run(run: SavedRun, labels: Labels) -> Correction:
     """
     import numpy as np
 
-    rows, headline = LabelledRows.read(run, labels), run.headline
+    rows = LabelledRows.read(run, labels)
+    headline = run.headline
     kind, labelled = rows.kind(run), np.isfinite(rows.labels)
     indices_by_category: dict[str, list[int]] = {}
     for index, category in enumerate(rows.categories):

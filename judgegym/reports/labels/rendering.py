@@ -72,7 +72,8 @@ def format_remarks(correction: Correction) -> Iterator[SummaryLine]:
     agreement = correction.agreement
     if agreement.same is not None:
         alpha = agreement.alpha if isinstance(agreement.alpha, str) else f"α {agreement.alpha:.2f}"
-        shared, rows = percent(agreement.same), format_count(agreement.rows, "row")
+        shared = percent(agreement.same)
+        rows = format_count(agreement.rows, "row")
         remark = f"give the same label to {shared} of {rows} that several labelled; {alpha}"
         yield SummaryLine("labellers", f"{correction.labellers:,}", remark)
     if correction.left_out:

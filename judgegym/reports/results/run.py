@@ -151,7 +151,8 @@ class SavedRun:
             raise RunDirectoryError(f"{path / METRICS} cannot be read: {error}") from error
         if not isinstance(report, Mapping):
             raise RunDirectoryError(f"{path / METRICS}: expected an object")
-        general, values = report.get("config_general"), wire.lookup(report, "results.all")
+        general = report.get("config_general")
+        values = wire.lookup(report, "results.all")
         if not isinstance(general, Mapping) or not isinstance(values, Mapping) or not general:
             raise RunDirectoryError(
                 f"{path / METRICS}: expected config_general and results.all, which are objects"

@@ -136,10 +136,8 @@ def plot_by_position(figures: RunFigures) -> Chart | None:
             )
         )
     has_score = ~np.isnan(scores)
-    relative_positions, rewards = (
-        (positions[has_score] - 1) / np.maximum(counts[has_score] - 1, 1),
-        scores[has_score],
-    )
+    relative_positions = (positions[has_score] - 1) / np.maximum(counts[has_score] - 1, 1)
+    rewards = scores[has_score]
     note = ""
     if len(sizes) > 1:
         note = " An answer is compared with those of calls that showed as many."
@@ -200,7 +198,9 @@ def _draw_distribution(scores: array[float], words: ChartLabels) -> Chart | None
             heights, edges, _ = axes.hist(present_scores, bins=_BINS, color=BAR)
             most = max(range(_BINS), key=lambda index: float(heights[index]))
             span = f"from {edges[0]:.3g} to {edges[-1]:.3g}"
-            count, low, high = int(heights[most]), edges[most], edges[most + 1]
+            count = int(heights[most])
+            low = edges[most]
+            high = edges[most + 1]
             summary = f"{span}, most ({count}) from {low:.3g} to {high:.3g}"
         axes.locator_params(axis="y", integer=True)
         _label_axes(axes, words.score, f"{words.item}s")
@@ -211,7 +211,8 @@ def _plot_length(figures: RunFigures, words: ChartLabels) -> Chart | None:
     """Draw scores by length; a dot is a cell of a grid, so the size does not grow with rows."""
     import numpy as np
 
-    lengths, scores = np.asarray(figures.lengths), np.asarray(figures.scores)
+    lengths = np.asarray(figures.lengths)
+    scores = np.asarray(figures.scores)
     has_score = ~np.isnan(scores)
     lengths, scores = lengths[has_score], scores[has_score]
     if len(lengths) < 2 or lengths.min() == lengths.max():
@@ -245,10 +246,8 @@ def _plot_length(figures: RunFigures, words: ChartLabels) -> Chart | None:
         ordered = np.argsort(lengths, kind="stable")
         count = min(_MEANS_OF_LENGTH, len(ordered) // _ROWS_OF_A_MEAN)
         parts = np.array_split(ordered, count) if count > 2 else []
-        centers, means = (
-            [lengths[part].mean() for part in parts],
-            [scores[part].mean() for part in parts],
-        )
+        centers = [lengths[part].mean() for part in parts]
+        means = [scores[part].mean() for part in parts]
         axes.plot(centers, means, color=ACCENT, marker="o", markersize=3, linewidth=1.3)
         _label_axes(axes, f"characters of the {words.length}", words.score, grid="both")
     constant = scores.min() == scores.max()
@@ -306,7 +305,8 @@ def _draw_costs(figures: RunFigures, words: ChartLabels) -> Chart | None:
     with drawing(f"Judge cost of a {words.item}") as (axes, chart):
         axes.hist(costs, bins=_BINS, color=BAR)
         _label_axes(axes, "US dollars", f"{words.item}s")
-    total, missing = math.fsum(costs), len(figures) - len(drop_missing(figures.judge_costs))
+    total = math.fsum(costs)
+    missing = len(figures) - len(drop_missing(figures.judge_costs))
     unknown = f" {missing} are not known." if missing else ""
     summary = f"{total:.4g} US dollars for {len(costs)}, the mean {total / len(costs):.3g}"
     return {**chart, "description": f"{chart['title']}: {summary}.{unknown}"}

@@ -81,7 +81,8 @@ def drawing(title: str, *, height: float = HEIGHT) -> Iterator[tuple[Axes, Chart
             with matplotlib.rc_context():  # restores the user's own settings at the end
                 matplotlib.rcdefaults()
                 matplotlib.rcParams.update(_STYLE)
-                figure, file = Figure(figsize=(WIDTH, height), layout="constrained"), BytesIO()
+                figure = Figure(figsize=(WIDTH, height), layout="constrained")
+                file = BytesIO()
                 chart: Chart = {"title": title}
                 yield figure.add_subplot(), chart
                 nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}

@@ -64,7 +64,11 @@ def read_group_page(
     """
     run_path = locate_run_directory(path)
     config = read_settings(run_path)
-    figures, ranks, has_messages, agreed, pairs = RunFigures(), [], True, 0, 0
+    figures = RunFigures()
+    ranks = []
+    has_messages = True
+    agreed = 0
+    pairs = 0
     uids: list[str | None] = []
     totals, weights = array("d"), array("d")
     for group in read_groups(path):
@@ -80,10 +84,8 @@ def read_group_page(
         ranks.append(rank(any(group.failed), group.reward))
         has_messages = has_messages and group.messages is not None
         if group.together is not None:
-            agreed, pairs = (
-                agreed + group.together.orders_agreed,
-                pairs + group.together.orders_pairs,
-            )
+            agreed += group.together.orders_agreed
+            pairs += group.together.orders_pairs
         uids.append(None if group.row is None else group.row.uid)
     for call in read_calls(run_path):
         if (
@@ -275,11 +277,9 @@ def _completion_views(group: SavedGroup, calls: Sequence[RecordedCall]) -> Itera
                 f"rollout {number + 1}", "", notes=["its text is not in the file"], score=score
             )
             continue
-        judgment, its_calls, notes = (
-            rollout.judgment,
-            by_rollout.get(f"{_ROLLOUT}{number}", []),
-            list[str](),
-        )
+        judgment = rollout.judgment
+        its_calls = by_rollout.get(f"{_ROLLOUT}{number}", [])
+        notes = list[str]()
         same = first_with.setdefault(rollout.content, number)
         if failed:
             notes.append(

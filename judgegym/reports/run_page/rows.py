@@ -73,12 +73,10 @@ def read_run_page(
     facts, tables = (
         ([], []) if correction is None else ([make_fact(correction)], [make_table(correction)])
     )
-    figures, failed, uids, ledger = (
-        RunFigures(run.headline_ends),
-        list[bool](),
-        list[str](),
-        LedgerRows(),
-    )
+    figures = RunFigures(run.headline_ends)
+    failed = list[bool]()
+    uids = list[str]()
+    ledger = LedgerRows()
     for sample in run.samples():
         figures.add(
             status=sample.status,
@@ -164,7 +162,8 @@ def _iter_items(
 
 def make_row_item(sample: Sample[JSON], calls: Sequence[RecordedCall]) -> Item:
     """Return a row's summary and detail."""
-    share, completions = sample.headline, render_completions(sample)
+    share = sample.headline
+    completions = render_completions(sample)
     summary = {
         "id": sample.uid,
         "category": sample.category,
@@ -211,7 +210,8 @@ def render_completions(sample: Sample[JSON]) -> list[View]:
         title = "conversation {}"
     else:
         title = "answer"
-    scores, step_scores = turn_scores(sample.detail, "turn"), turn_scores(sample.detail, "step")
+    scores = turn_scores(sample.detail, "turn")
+    step_scores = turn_scores(sample.detail, "step")
     views = [
         completion_view(
             title.format(number),
@@ -288,11 +288,9 @@ def _candidate_views(detail: JSON) -> list[View]:
             sums[name] = total + score * weight, weights + weight
     views = []
     for entry in list_objects(detail, "answers"):
-        name, answer, error = (
-            entry.get("candidate"),
-            text_or_empty(entry.get("answer")),
-            text_or_empty(entry.get("error")),
-        )
+        name = entry.get("candidate")
+        answer = text_or_empty(entry.get("answer"))
+        error = text_or_empty(entry.get("error"))
         if isinstance(name, str):
             total, weights = sums.get(name, (0.0, 0.0))
             score = total / weights if weights else None
@@ -370,7 +368,8 @@ def describe_verdict(sample: Sample[JSON]) -> list[str]:
     for label in sample.gold:
         name = label.name.replace("_", " ")
         prefix = f"{name}: " if name else ""
-        gold, judge = _format_label(label.gold), _format_label(label.judge)
+        gold = _format_label(label.gold)
+        judge = _format_label(label.judge)
         agrees = "and so does gold" if label.agrees else f"and gold says {gold}"
         outcome = f"no verdict; gold is {gold}"
         if label.judge is not None:
@@ -431,7 +430,8 @@ def _describe_game(place: str, label: JSON) -> tuple[str, str]:
     """Return how a game ended for the answer shown as A or B, and a description of the verdict."""
     if not isinstance(label, str):
         return "", f"as {place} there is no verdict"
-    is_tied, best = "=" in label, label[:1] if ">" in label else label[-1:]
+    is_tied = "=" in label
+    best = label[:1] if ">" in label else label[-1:]
     if is_tied:
         result = "Tied"
     elif best == place:
@@ -471,10 +471,12 @@ def _describe_details(detail: JSON, *, has_gold: bool) -> Iterator[str]:
     if scores and not (has_gold and len(scores) == 1):
         title = "Score" if len(scores) == 1 else "Scores"
         yield f"{title}: {', '.join(scores)}."
-    ratings, right = wire.lookup(detail, "ratings"), wire.lookup(detail, "num_correct")
+    ratings = wire.lookup(detail, "ratings")
+    right = wire.lookup(detail, "num_correct")
     if isinstance(ratings, list) and ratings and isinstance(right, int):
         shown = ["–" if rating is None else str(rating) for rating in ratings]
-        right_ratings, other_ratings = ", ".join(shown[:right]), ", ".join(shown[right:])
+        right_ratings = ", ".join(shown[:right])
+        other_ratings = ", ".join(shown[right:])
         yield f"Ratings of the right answers: {right_ratings}; of the others: {other_ratings}."
 
 

@@ -63,7 +63,8 @@ class Curve:
             low = (left.low * left.values + right.low * right.values) / values
             high = (left.high * left.values + right.high * right.values) / values
         else:
-            low, high = min(left.low, right.low), max(left.high, right.high)
+            low = min(left.low, right.low)
+            high = max(left.high, right.high)
         return _Point(right.step, values, left.total + right.total, low, high)
 
     def __len__(self) -> int:

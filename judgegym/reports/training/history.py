@@ -18,14 +18,12 @@ _MOST_CHARTS = 80
 _MOST_LINES = 12
 _NORMAL = 1.96
 _MEANS, _GAP, _EVIDENCE, _ORDER = "gold means", "gold gap", "gold evidence", "gold order"
-_REWARD, _COST, _SPEED, _QUEUE, _CAUSES, _PARTS = (
-    "reward_mean",
-    "cost",
-    "rollouts a second",
-    "queue",
-    "causes",
-    "parts",
-)
+_REWARD = "reward_mean"
+_COST = "cost"
+_SPEED = "rollouts a second"
+_QUEUE = "queue"
+_CAUSES = "causes"
+_PARTS = "parts"
 _TITLES = {
     _MEANS: "Training judge and gold judge: mean scores",
     _GAP: "Gap: training score − gold score",
@@ -97,7 +95,8 @@ class MonitorHistory:
         rollouts = parse_number(line.get("rollouts")) or 0
         self.groups += int(parse_number(line.get("groups")) or 0)
         self.rollouts += int(rollouts)
-        values, limits = mapping_or_empty(line.get("values")), mapping_or_empty(line.get("limits"))
+        values = mapping_or_empty(line.get("values"))
+        limits = mapping_or_empty(line.get("limits"))
         spread = parse_number(values.get(_SPREAD))
         for name, value in values.items():
             if (number := parse_number(value)) is None:
@@ -138,7 +137,8 @@ class MonitorHistory:
         ] or self.criteria
 
     def _add_check(self, check: Mapping[str, JSON]) -> None:
-        step, gap = parse_number(check.get("step")), parse_number(check.get("gap"))
+        step = parse_number(check.get("step"))
+        gap = parse_number(check.get("gap"))
         if step is None or gap is None:
             return
         self._add(_MEANS, "training judge", step, check.get("training"))

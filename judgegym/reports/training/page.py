@@ -82,7 +82,8 @@ def group_calls_by_rollout(
     calls: CallsOfRows, group: Mapping[str, JSON]
 ) -> dict[str, list[dict[str, Any]]]:
     """Return the views of a group's calls by rollout number; ``""`` has those of all rollouts."""
-    ledger, views_by_rollout = group.get("ledger"), dict[str, list[dict[str, Any]]]()
+    ledger = group.get("ledger")
+    views_by_rollout = dict[str, list[dict[str, Any]]]()
     if not isinstance(ledger, int):
         return views_by_rollout
     for call in calls.select(str(group.get("uid")), ledger):

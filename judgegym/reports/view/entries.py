@@ -68,10 +68,8 @@ def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
             "state": f"training{f', step {step}' if isinstance(step, int) else ''}{ended}",
         }
     if isinstance(run, SavedGroups):
-        groups, data = (
-            _count_lines(run.path),
-            wire.lookup(run.run.config, "env.train_prompt_dataset"),
-        )
+        groups = _count_lines(run.path)
+        data = wire.lookup(run.run.config, "env.train_prompt_dataset")
         rows = _make_cell("groups" if groups is None else f"{groups:,} groups", groups)
         fields = {
             "policy": run.run.policy,
@@ -82,10 +80,8 @@ def make_entry(run: FoundRun, folder: Path) -> dict[str, Any]:
         return {**entry, **fields, "state": "groups of rollouts"}
     entry |= {"environment": run.environment, "policy": run.policy, "judge": run.judge}
     if not run.is_complete:
-        rows, failed = (
-            _count_cell(_count_lines(run.path / SAMPLES)),
-            _count_cell(_count_lines(run.path / FAILURES)),
-        )
+        rows = _count_cell(_count_lines(run.path / SAMPLES))
+        failed = _count_cell(_count_lines(run.path / FAILURES))
         return {**entry, "rows": rows, "failed": failed, "state": "not finished"}
     if run.has_lost_rows:
         entry["state"] = "its rows are gone: samples.jsonl is missing"
