@@ -286,9 +286,9 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
             replace(judgment, components={} if judgment.detail is None else judgment.detail.parts)
             for judgment in judgments
         ]
-        levelled = await cascade.escalate_group(tasks, judgments_with_parts)
+        escalated = await cascade.escalate_group(tasks, judgments_with_parts)
         results: list[Judgment[ScoreParts]] = []
-        for before, judgment in zip(judgments_with_parts, levelled, strict=True):
+        for before, judgment in zip(judgments_with_parts, escalated, strict=True):
             if judgment is not before and judgment.score is not None:
                 contributions = {cascade.strong.name: judgment.score}
                 detail = ScoreParts(dict(judgment.components), contributions)
@@ -299,12 +299,12 @@ class PromptsEnv(JudgedEnv[PromptsConfig, PromptTask, ScoreParts]):
     def expect_metrics(self, metrics: MetricAggregator, tasks: Sequence[PromptTask]) -> None:
         """Declare the means of categories and of turns."""
         longest = max((len(task.follow_ups) for task in tasks), default=0)
-        most = 1 + self.config.user_max_turns + longest
-        self._holds_conversations = most > 1
-        if most > 1:
+        max_turns = 1 + self.config.user_max_turns + longest
+        self._holds_conversations = max_turns > 1
+        if max_turns > 1:
             metrics.expect("no completion has a score", "turns")
         if self.config.judged == "turns":
-            for number in range(1, most + 1):
+            for number in range(1, max_turns + 1):
                 metrics.expect(
                     "no conversation with a score has this turn", f"mean_score_{_TURN}{number}"
                 )

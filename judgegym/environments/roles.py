@@ -135,9 +135,8 @@ def pool_score(judgment: Judgment[RubricDetail] | None, pooling: Pooling) -> flo
     """Return a judge's pooled score; `None` if it gave none."""
     if judgment is None or judgment.status is not Status.OK or judgment.detail is None:
         return None
-    if (
-        judgment.detail.gold is None
-    ):  # the judge's own; the score of a policy as judge is its closeness to gold
+    # The score of a policy as judge is its closeness to gold; any other score is the judge's own.
+    if judgment.detail.gold is None:
         return judgment.score
     return pool(
         [score.value for score in judgment.detail.judgments if score.value is not None], pooling

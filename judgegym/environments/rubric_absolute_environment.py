@@ -241,10 +241,10 @@ class RubricAbsoluteEnv(JudgedEnv[RubricAbsoluteConfig, RubricTask, RubricDetail
             compare_score(sample.judgment, config.samples_pooling, task.gold)
             for task, sample in rows
         ]
-        used = [pair for pair in compared if pair is not None]
+        scored_pairs = [pair for pair in compared if pair is not None]
         with_critique = config.judge_critique_rounds > 0 and not config.judges
         record_score_agreement(
-            metrics, used, config.scale, rows=len(rows), with_critique=with_critique
+            metrics, scored_pairs, config.scale, rows=len(rows), with_critique=with_critique
         )
 
     def texts(self, task: RubricTask) -> Mapping[str, str]:

@@ -286,9 +286,11 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             tags = {"": score, **tags, **dict.fromkeys(task.tags, score)}
             for tag, tag_score in tags.items():
                 scores.setdefault(tag, []).append(tag_score)
-            for graded in () if detail is None else detail.criteria:
-                if graded.value is not None:
-                    values.setdefault(graded.text, []).append(graded.value)
+            if detail is None:
+                continue
+            for criterion in detail.criteria:
+                if criterion.value is not None:
+                    values.setdefault(criterion.text, []).append(criterion.value)
         if self.config.role == "policy":
             self._record_saturation(metrics, values)
             if self.config.formula == "healthbench":
@@ -318,9 +320,11 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         """Count and log the criteria that all rows or no rows meet: they give no signal."""
         shared = {text: row_values for text, row_values in values.items() if len(row_values) > 1}
         for word, value in (("always", 1.0), ("never", 0.0)):
-            same = [text for text, row_values in shared.items() if set(row_values) == {value}]
-            metrics.count(f"criteria_{word}_met", len(same))
-            for text in same[:MOST_NAMED]:
+            flat_criteria = [
+                text for text, row_values in shared.items() if set(row_values) == {value}
+            ]
+            metrics.count(f"criteria_{word}_met", len(flat_criteria))
+            for text in flat_criteria[:MOST_NAMED]:
                 count, excerpt = len(shared[text]), " ".join(text.split())[:100]
                 logger.info("%s met, in %d rows: no signal: %s", word, count, excerpt)
         metrics.count("criteria_in_several_rows", len(shared))
@@ -336,9 +340,10 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         if not task.is_judged and answers != [self.dataset_answer(task)]:
             return []
         verdicts: dict[str, bool] = {}
-        for graded in () if sample.detail is None else sample.detail.criteria:
-            if graded.value is not None:
-                verdicts[graded.name] = graded.value == 1.0
+        if sample.detail is not None:
+            for criterion in sample.detail.criteria:
+                if criterion.value is not None:
+                    verdicts[criterion.name] = criterion.value == 1.0
         names = [criterion.name for criterion in task.criteria if criterion.name in task.golds]
         return [
             ComparedVerdict(name, verdicts.get(name), verdicts.get(name), task.golds[name])

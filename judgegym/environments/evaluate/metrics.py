@@ -201,9 +201,8 @@ def record_critique(metrics: MetricAggregator, judgment: Judgment[Any]) -> None:
     A change is the score after minus the score before, on the judge's own scale.
     """
     critique = judgment.critique
-    assert (
-        critique is not None and judgment.score is not None
-    )  # only judgments with a score are critiqued
+    # Only judgments with a score are critiqued.
+    assert critique is not None and judgment.score is not None
     change = judgment.score - critique.before_score
     metrics.rate("critique_changed_rate", change != 0)
     metrics.rate("critique_raised_rate", change > 0)
@@ -293,13 +292,13 @@ class CategoryTotals:
         """Return the number of categories."""
         return len(self._sums)
 
-    def largest(self, most: int) -> tuple[Mapping[str, CategoryValue], CategoryValue | None]:
+    def largest(self, limit: int) -> tuple[Mapping[str, CategoryValue], CategoryValue | None]:
         """Return the categories with the most rows, and the remaining ones as one, if any."""
         names = sorted(self._sums, key=lambda name: -self._sums[name][2])
-        shown = {name: self._add_up([name]) for name in names[:most]}
-        if len(names) <= most:
+        shown = {name: self._add_up([name]) for name in names[:limit]}
+        if len(names) <= limit:
             return shown, None
-        return shown, self._add_up(names[most:])
+        return shown, self._add_up(names[limit:])
 
     def _add_up(self, names: list[str]) -> CategoryValue:
         totals, weights, rows = zip(*(self._sums[name] for name in names), strict=True)

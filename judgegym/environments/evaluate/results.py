@@ -324,7 +324,7 @@ def describe_protocol(
     return values
 
 
-_MOST_CATEGORIES = 12
+_MAX_CATEGORIES = 12
 FAILURE_WORDS = {
     Status.JUDGE_FAILED.value: "the judge failed",
     Status.UNPARSABLE.value: "no verdict",
@@ -403,7 +403,7 @@ def describe_dataset(dataset: DatasetRead) -> str:
 
 def make_category_lines(categories: CategoryTotals) -> list[SummaryLine]:
     """Return a line for each of the largest categories, and one for the others together."""
-    shown, others = categories.largest(_MOST_CATEGORIES)
+    shown, others = categories.largest(_MAX_CATEGORIES)
     lines = [
         SummaryLine(name, f"{category.value:.4f}", f"n = {category.rows:,}")
         for name, category in shown.items()

@@ -176,10 +176,10 @@ async def judge_each(
         ask = partial(judge_completions, policy_is_judge=env.config.policy_is_judge)
         with component(f"rollout_{number}"):  # two rollouts may have the same text for the judge
             first: Judgment[Any] = await ask(partial(call_judge, env), task, rollouts[number])
-            again = await ask(partial(call_judge, env, earlier=first), task, rollouts[number])
-        if again is first:
+            second = await ask(partial(call_judge, env, earlier=first), task, rollouts[number])
+        if second is first:
             return first
-        return replace(again, calls=(*first.calls, *again.calls))
+        return replace(second, calls=(*first.calls, *second.calls))
 
     firsts = index_first_duplicates(
         [(*completions, broken_off.get(number)) for number, completions in enumerate(rollouts)]
@@ -292,23 +292,23 @@ async def _judge_twice(
     Return the better judgment's members, the first with the calls of both.
     """
     with component("group"):
-        better = await judge.judge(task)
-    scored = sum(member.score is not None for member in better.members)
-    calls = _list_calls(better)
+        result = await judge.judge(task)
+    scored = sum(member.score is not None for member in result.members)
+    calls = _list_calls(result)
     # An answer that was shown to no judge will not be shown to it the next time.
-    is_again = scored < len(better.members) and any(call.value is None for call in calls)
+    is_again = scored < len(result.members) and any(call.value is None for call in calls)
     if is_again:
         with component("group_again"):
-            again = await judge.judge(task)
-        calls += _list_calls(again)
-        if sum(member.score is not None for member in again.members) > scored:
-            better = again
-    first, *others = better.members
+            second = await judge.judge(task)
+        calls += _list_calls(second)
+        if sum(member.score is not None for member in second.members) > scored:
+            result = second
+    first, *others = result.members
     members = (
         replace(first, calls=tuple(calls)),
         *(replace(member, calls=()) for member in others),
     )
-    comparison = replace(comparison, orders=better.orders, calls=len(calls), is_again=is_again)
+    comparison = replace(comparison, orders=result.orders, calls=len(calls), is_again=is_again)
     return members, comparison
 
 

@@ -42,7 +42,7 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
     """
     conversations = make_conversations(env, task, trains=True)
     rollouts, run = await sample(conversations[0], env.config.group_size)
-    with collect_user_calls() as of_users:
+    with collect_user_calls() as user_runs:
         if len(conversations) == 1:
             ends = await gather_results(
                 _converse(env, sample, task, conversations[0], first, number)
@@ -59,7 +59,7 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
     by_turn = None
     if env.config.reward_by == "turn":
         by_turn = compute_turn_rewards(env, completions, judgments)
-    users = tuple(of_users)
+
     return JudgedGroup(
         conversations[0],
         tuple(rollouts),
@@ -68,7 +68,7 @@ async def roll_out(env: JudgedEnv[Any, TaskT, Any], sample: Sampler, task: TaskT
         run,
         comparison,
         by_turn,
-        user_runs=users,
+        user_runs=tuple(user_runs),
     )
 
 

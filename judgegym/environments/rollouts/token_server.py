@@ -118,16 +118,16 @@ class TokenServer:
             EndpointError: the policy's deadline passed, or its servers refuse the request.
             EndpointOutage: the servers were never reachable.
         """
-        started, away, failures, broken = time.monotonic(), 0.0, 0, 0
+        started, away_s, failures, broken = time.monotonic(), 0.0, 0, 0
         prompt, choices = tuple[int, ...](), list[Choice]()
         while len(choices) < n:
             if not self._reachability.is_any_reachable:
-                away += await self._reachability.wait()
+                away_s += await self._reachability.wait()
             try:
-                prompt, more = await self._attempt(
+                prompt, new_choices = await self._attempt(
                     conversation, n - len(choices), parameters, record
                 )
-                choices += more
+                choices += new_choices
             except EndpointError as error:
                 failures += 1
                 broken += error.kind is FailureKind.BROKEN
@@ -136,7 +136,7 @@ class TokenServer:
                     for replica in self._replicas:
                         self._reachability.note_unreachable(replica, error)
                     continue
-                elapsed = time.monotonic() - started - away
+                elapsed = time.monotonic() - started - away_s
                 pause = self._retries.pause(
                     error, failures=failures, broken=broken, elapsed=elapsed
                 )

@@ -262,15 +262,15 @@ def compare_counters(
         group_size: sequences in a group.
         batch_size: sequences that the trainer takes in a step.
     """
-    taken = 0
+    taken_groups = 0
     if after.step != before.step:
         if not (before.is_alone and after.is_alone):
             return "unknown"  # nobody says of whose groups a batch was made
-        taken = (after.step - before.step) * batch_size // group_size
-    grown = after.own_queue - (before.own_queue - taken)
-    if grown == 0:
+        taken_groups = (after.step - before.step) * batch_size // group_size
+    queue_growth = after.own_queue - (before.own_queue - taken_groups)
+    if queue_growth == 0:
         return "missing"
-    if grown == posted:
+    if queue_growth == posted:
         return "arrived"
     return "unknown"
 

@@ -36,7 +36,7 @@ from judgegym.monitoring.alarms import Alarm
 logger = logging.getLogger(__name__)
 
 _TABLE_GROUPS = 32  # the last groups, whose first rollouts the table at Weights & Biases shows
-_LEAST_PAIRS = 3
+_MIN_PAIRS = 3
 _LOGGED_METRICS = (
     "reward_mean",
     "judge_error_rate",
@@ -301,8 +301,8 @@ class TrainingMetrics:
             metrics.number("completion_lengths_max", max(lengths))
             metrics.number("completion_lengths_min", min(lengths))
             if max_token_len > 0:
-                near = sum(length > 0.95 * max_token_len for length in lengths)
-                metrics.number("completion_lengths_p95", near / len(lengths))
+                near_limit = sum(length > 0.95 * max_token_len for length in lengths)
+                metrics.number("completion_lengths_p95", near_limit / len(lengths))
 
     def _number_comparisons(self) -> None:
         """Add the metrics of compared groups, or why they have no value."""
@@ -350,7 +350,7 @@ def _record_correlation(
     """Record Pearson's correlation, or why there is none: too few pairs, or a constant side."""
     import numpy as np  # late: only training needs it here
 
-    if len(rewards) < _LEAST_PAIRS:
+    if len(rewards) < _MIN_PAIRS:
         metrics.leave_out(name, f"too few {observations}")
     elif np.std(rewards) == 0 or np.std(values) == 0:
         metrics.leave_out(name, f"rewards or {other_name} are all the same")

@@ -162,9 +162,8 @@ class ProcessRun:
         )
         self._env.clients.begin_after(self._ledger.earlier)
         if self._ledger.is_resumed:
-            locate_report(self.path).unlink(
-                missing_ok=True
-            )  # it would not fit the groups that come
+            # The earlier page would not fit the groups that come.
+            locate_report(self.path).unlink(missing_ok=True)
             logger.info(
                 "resuming: %d groups are written; %s", file.earlier_groups, self._ledger.loss
             )
@@ -208,9 +207,8 @@ class ProcessRun:
     def _watch(self, task: Task, group: JudgedGroup, calls: RowLedger | None) -> None:
         """Pass a judged group to the monitor; the number of groups serves as the trainer's step."""
         number = self.monitor.groups + 1
-        with record_calls(
-            calls
-        ):  # the gold judge's calls, too, are not made again in a resumed run
+        # Recorded, so that a resumed run does not repeat the calls of the gold judge.
+        with record_calls(calls):
             self.monitor.add(
                 make_monitor_group(self._env, task, group, number=number, step=number, calls=calls)
             )

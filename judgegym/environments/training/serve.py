@@ -251,9 +251,8 @@ class ServeRun:
         connection.prepare = self._open_log
         try:
             await connection.join()
-        except (
-            BaseException
-        ):  # re-raised, after a registration that may be at the API is disconnected
+        except BaseException:
+            # The API may have a registration of this run: disconnect it.
             await self._leave()
             raise
         registration = connection.registration
