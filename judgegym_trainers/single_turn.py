@@ -298,7 +298,7 @@ class OpenedEnvironment:
     ) -> list[CompletionReward]:
         if self._is_closed:
             raise RuntimeError(
-                f"{self.name}: the environment has been closed; `opened` opens it again"
+                f"{self.name}: the environment has been closed; `get_environment` opens it again"
             )
         env = self._env
         task = self._find_task(uid)

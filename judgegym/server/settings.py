@@ -162,8 +162,8 @@ class JudgeMount(AnyJudgeSettings):
         wait_s = deadline_s / 2 if self.group_wait is None else self.group_wait
         if wait_s >= deadline_s:
             raise SettingsError(
-                f"{prefix}group_wait: expected less than the deadline of {deadline_s:g} s, of "
-                f"which the rest is the judge's; found {wait_s:g}"
+                f"{prefix}group_wait: expected less than the deadline of {deadline_s:g} s, since "
+                f"the judge needs the rest; found {wait_s:g}"
             )
         return self.group_size, wait_s
 

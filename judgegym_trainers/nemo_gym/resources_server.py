@@ -109,8 +109,8 @@ def _make_reward_server(config: JudgeGymServerConfig) -> RewardServer:
     settings = server.load().settings
     if settings.tokens:
         raise SettingsError(
-            "tokens: NeMo Gym's clients send none to a server that it spawns; expected an external "
-            "one"
+            "tokens: NeMo Gym's clients send none to a server that it spawns; use an external "
+            "server"
         )
     if not settings.insecure and not is_loopback(f"http://{config.host}"):
         raise SettingsError(

@@ -418,5 +418,5 @@ class ToolEpisode:
 
     def _require_row(self) -> tuple[object, object]:
         if self._row is None:
-            raise DataError("get_reward: expected a call of reset before")
+            raise DataError("get_reward: call reset first")
         return self._row

@@ -334,7 +334,7 @@ def combined_reward(
         name_list = ", ".join(sorted(environments))
         raise SettingsError(
             f"functions: expected those of one environment, found {name_list}; combine each with "
-            "what else judges its rows"
+            "the other functions of its rows"
         )
 
     async def score(

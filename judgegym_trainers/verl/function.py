@@ -148,7 +148,7 @@ def _make_row(response: str, ground_truth: object, info: Mapping[str, object]) -
     if not _SEEN["prompt"]:
         present = ", ".join(sorted(map(str, info))) or "no field"
         raise SettingsError(
-            f"{expected}, found {present}; verl passes no prompt of its own, and an answer to no "
-            "question has no score"
+            f"{expected}, found {present}; verl passes no prompt of its own, and a response "
+            "without a question cannot be scored"
         )
     return CompletionRow({}, response, expected)
