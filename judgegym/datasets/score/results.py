@@ -166,16 +166,23 @@ async def conclude(
     if not is_whole:
         total = f"{outcomes.finished:,} of {total}"
     mean = headline_line(metrics, _VALUE, HEADLINE_WORDS, basis=total, counted=outcomes.finished)
+    headline = mean
+    score_lines = [*_distribution_lines(metrics)]
     preferred = _chosen_higher_line(metrics)
+    if preferred is not None:
+        headline = preferred
+        score_lines.insert(0, mean)
+    first_sections = []
+    if correction is not None:
+        first_sections.append(make_section(correction))
+    if judges is not None:
+        first_sections.append(judges.section())
     summary = Summary(
         title=f"score: {facts.subject}, judged by {facts.judge}",
-        headline=mean if preferred is None else preferred,
+        headline=headline,
         sections=(
-            *([] if correction is None else [make_section(correction)]),
-            *([] if judges is None else [judges.section()]),
-            Section(
-                "scores", [*([] if preferred is None else [mean]), *_distribution_lines(metrics)]
-            ),
+            *first_sections,
+            Section("scores", score_lines),
             *verdict_sections(numbers.by_name),
             Section("several responses to a prompt", [*_summarize_rows(metrics)]),
             Section("categories", make_category_lines(numbers.categories)),
@@ -388,15 +395,12 @@ def show_result(
             f"The run is in {run}",
             *(f"  {name:<14}  {_FILES[name]}" for name in written_files),
         ]
-        commands += (
-            [] if (run / REPORT).exists() else [shlex.join(["judgegym", "report", str(out)])]
-        )
+        if not (run / REPORT).exists():
+            commands.append(shlex.join(["judgegym", "report", str(out)]))
     commands += next_commands
-    for line in (
-        *lines,
-        *(["Next:"] if commands else []),
-        *(f"  {command}" for command in commands),
-    ):
+    if commands:
+        lines += ["Next:", *(f"  {command}" for command in commands)]
+    for line in lines:
         terminal.say(line)
 
 

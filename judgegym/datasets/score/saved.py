@@ -118,7 +118,10 @@ def make_samples(
     texts = {title: text for title, text in fields.items() if text is not None}
     for position, (uid, response) in enumerate(zip(task.uids, judged, strict=True)):
         completion, result = response.completion, response.judgment
-        row, number = (task.rows[0], position) if task.several else (task.rows[position], 0)
+        if task.several:
+            row, number, category = task.rows[0], position, task.category[0]
+        else:
+            row, number, category = task.rows[position], 0, task.category[position]
         policy_calls = () if response.policy_call is None else (response.policy_call,)
         headline = None
         if completion is not None and not result.is_failed:
@@ -126,7 +129,7 @@ def make_samples(
             headline = HeadlineTerm(result.score or 0.0, 1.0)
         yield Sample(
             uid=uid,
-            category=task.category[0 if task.several else position],
+            category=category,
             question=judge_task.prompt,
             completions=() if completion is None else (completion,),
             judgment=None if completion is None else _make_judgment(result),

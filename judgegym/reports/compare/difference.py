@@ -200,16 +200,25 @@ class Pair:
         labels = None
         if self._rows.is_scored:
             labels = label_agreement(run_labels[0], run_labels[self._index])
+        kappa_value, kappa_reason = _split_reason(kappa)
+        ranks_value, ranks_reason = _split_reason(ranks)
         return {
             "same": float((first == second).mean()),
-            "kappa": None if isinstance(kappa, str) else kappa,
-            "kappa_reason": kappa if isinstance(kappa, str) else "",
-            "correlation": None if isinstance(ranks, str) else ranks,
-            "correlation_reason": ranks if isinstance(ranks, str) else "",
+            "kappa": kappa_value,
+            "kappa_reason": kappa_reason,
+            "correlation": ranks_value,
+            "correlation_reason": ranks_reason,
             "weighted": self._kind != "pass_rate",
             "best": None if prompts is None else best_agreement(prompts, self._before, self._after),
             "labels": labels,
         }
+
+
+def _split_reason(value: float | str) -> tuple[float | None, str]:
+    """Return a number and an empty reason, or `None` and why there is no number."""
+    if isinstance(value, str):
+        return None, value
+    return value, ""
 
 
 def best_agreement(

@@ -113,14 +113,13 @@ def list_first_facts(run: SavedRun, statuses: Counter[str]) -> Facts:
         time = "" if seconds is None else f"{float(str(seconds)):,.1f} s"
     except ValueError:
         time = str(seconds)
+    if selected is not None:
+        counts = f"{selected} selected: {counts}"
+    if suspects:
+        faults.append(f"suspects of injection: {suspects:,.0f}")
     lines = [
-        (run.items, f"{selected} selected: {counts}" if selected is not None else counts),
-        (
-            "went wrong",
-            ", ".join(
-                [*faults, *([f"suspects of injection: {suspects:,.0f}"] if suspects else [])]
-            ),
-        ),
+        (run.items, counts),
+        ("went wrong", ", ".join(faults)),
         ("cost", _describe_costs(run)),
         ("time", time),
         ("date", f"{run.date:%Y-%m-%d %H:%M} UTC" if run.is_complete else ""),

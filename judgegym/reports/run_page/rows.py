@@ -494,5 +494,6 @@ def _judge_texts(detail: JSON) -> Iterator[tuple[str, JSON]]:
             yield title, vote.get("text")
     judgments = list_objects(detail, "judgments")
     for number, judgment in enumerate(judgments, start=1):
-        yield f"judge, {number}" if len(judgments) > 1 else "judge", judgment.get("text")
+        title = f"judge, {number}" if len(judgments) > 1 else "judge"
+        yield title, judgment.get("text")
     yield "explanation of the judge", wire.lookup(detail, "explanation")
