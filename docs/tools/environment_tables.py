@@ -18,12 +18,12 @@ from judgegym.environments.evaluate.row import HasAnswers
 from judgegym.environments.rollouts.judging import LevelsScores
 from judgegym.environments.training.pipeline import DropsGroups
 from judgegym.eval_environments.arena.report import RATINGS_COLUMNS
-from judgegym_trainers.single_turn import HasFollowUps
+from judgegym_trainers import single_turn
 
 _METHODS: tuple[Callable[..., object], ...] = (
     JudgedEnv.texts,
     JudgedEnv.follow_up,
-    HasFollowUps.has_follow_ups,
+    single_turn.HasFollowUps.has_follow_ups,
     HasAnswers.dataset_answer,
     HasOrders.orders,
     HasGold.gold,
