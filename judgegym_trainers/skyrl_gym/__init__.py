@@ -271,7 +271,8 @@ def leave_out_failed(
     metrics = output.get("env_metrics")
     if metrics is None:
         raise SettingsError(
-            "generator.batched: expected false; batched generation reports no metrics of a trajectory"
+            "generator.batched: expected false; "
+            "batched generation reports no metrics of a trajectory"
         )
     ids = output.get("trajectory_ids") or input_batch.get("trajectory_ids")
     groups: dict[object, list[int]] = defaultdict(list)
