@@ -101,7 +101,8 @@ def document(
         "/v1/recent": {"get": _operation("The last hundred judgments", _ANY_OBJECT)},
     }
     for name, mount in mounts.items():
-        prefix, model = "", mount.judge_name()
+        prefix = ""
+        model = mount.judge_name()
         if name:
             prefix = f"/{name}"
         title = f"{mount.judge} judge ({model})"

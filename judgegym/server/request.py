@@ -172,7 +172,8 @@ class ServerRequest:
         raise TooLargeError if self._is_too_large else outcome
 
     async def _collect(self, limit: int, arrived: asyncio.Future[bytes | type[Exception]]) -> None:
-        data, is_more = bytearray(), True
+        data = bytearray()
+        is_more = True
         while is_more:
             message = await self._receive()
             if message["type"] == "http.disconnect":
@@ -294,7 +295,8 @@ async def trace_request(
             outcome = await response
             code = outcome.status
         except RequestError as error:
-            outcome, code = error, error.code
+            outcome = error
+            code = error.code
         span.attributes["http.response.status_code"] = code
         span.error = str(code) if code >= 500 else None
     if isinstance(outcome, RequestError):

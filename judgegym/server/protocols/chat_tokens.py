@@ -136,7 +136,8 @@ def _skip_prompt(query: str, length: int, *, ending: list[str]) -> str:
 
 def _index_after(text: str, length: int) -> int:
     """Return the index after `length` characters, not counting white space and special tokens."""
-    start, left = 0, length
+    start = 0
+    left = length
     for token in TEMPLATE_TOKEN.finditer(text):
         count = _count(text, start, token.start())
         if count >= left:
