@@ -47,11 +47,12 @@ _READ = {".md", ".py", ".toml", ".yaml", ".yml", ".json", ".ipynb", ".sh", ""}
 
 
 def _shown() -> list[Path]:
-    """Files that a reader copies names from."""
+    """Files that a reader copies names from: not the tools that write the pages."""
     found = [path for folder in _FOLDERS for path in (ROOT / folder).rglob("*") if path.is_file()]
+    skipped = {"__pycache__", "tools"}
     return [
         ROOT / "README.md",
-        *(path for path in found if path.suffix in _READ and "__pycache__" not in path.parts),
+        *(path for path in found if path.suffix in _READ and not skipped & {*path.parts}),
     ]
 
 
