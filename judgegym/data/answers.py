@@ -50,8 +50,8 @@ def load_answers(path: Path, tasks: Sequence[TaskT]) -> Mapping[str, str]:
             raise DataError(f"{path}: there is no such file of answers or run directory")
         endings = ", ".join(FILE_KINDS)
         raise DataError(
-            f"{path}: expected a file of answers, which ends with {endings}, or these with .gz, or a "
-            "file of a run, with config.yaml in its folder"
+            f"{path}: expected a file of answers, which ends with {endings}, or these with .gz, "
+            "or a file of a run, with config.yaml in its folder"
         )
     rows, uids = index_by_uid(load_rows(str(path), split="train")), list_uids(tasks)
     missing = [uid for uid in uids if uid not in rows]

@@ -468,8 +468,8 @@ def _read_parts(
                 thoughts.append(_reasoning_text(part) or REASONING)
         elif kind and kind not in _TEXT_PARTS:
             raise UnseenPart(
-                f"a message has a part of type {kind}, which no judge is shown: it would judge blind; "
-                "leave the row out, or replace the part by a text"
+                f"a message has a part of type {kind}, which no judge is shown: it would judge "
+                "blind; leave the row out, or replace the part by a text"
             )
     return "".join(texts), "".join(shown), calls
 

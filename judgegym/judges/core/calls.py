@@ -183,7 +183,7 @@ def _read(
         answer_part = choice
     parsed = read.find(answer_part.text) if isinstance(read, VerdictParser) else read(answer_part)
     if start and isinstance(parsed, ParsedVerdict):
-        return parsed.shifted(start)
+        return parsed.shift(start)
     return parsed
 
 

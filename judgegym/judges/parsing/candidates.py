@@ -172,7 +172,7 @@ def last_candidate(own_text: str, kind: VerdictKind[T]) -> ParsedVerdict[T] | No
     ]
     if is_unchosen(words, mentions[-1], mentions[:-1], kind.headings):
         return None
-    return ParsedVerdict(last.value, last.at).shifted(unread)
+    return ParsedVerdict(last.value, last.at).shift(unread)
 
 
 def _mention(

@@ -465,11 +465,15 @@ def _listwise_kind(ids: Sequence[str]) -> VerdictKind[ListwiseScores]:
             return None
         return scores
 
-    def in_words(words: str) -> Iterator[VerdictCandidate[ListwiseScores]]:
+    def find_in_words(words: str) -> Iterator[VerdictCandidate[ListwiseScores]]:
         return _named_values(tuple(ids)).find_with_lists(words, lambda _: None)
 
     return VerdictKind(
-        "scores", parse_fields, in_words, characters_read=reading_limit(len(ids)), decode=_decode
+        "scores",
+        parse_fields,
+        find_in_words,
+        characters_read=reading_limit(len(ids)),
+        decode=_decode,
     )
 
 

@@ -52,7 +52,7 @@ class ParsedVerdict(Generic[T]):
         """Return another value that was read in the same place."""
         return ParsedVerdict(value, self.at)
 
-    def shifted(self, offset: int) -> ParsedVerdict[T]:
+    def shift(self, offset: int) -> ParsedVerdict[T]:
         """Return the verdict with its place moved by `offset` characters."""
         if self.at is None:
             return self
@@ -105,7 +105,7 @@ class VerdictParser(Generic[P, T]):
                 return None
         if not part.parts.start:
             return parsed
-        return parsed.shifted(part.parts.start)
+        return parsed.shift(part.parts.start)
 
     def bind(self, *args: P.args, **kwargs: P.kwargs) -> VerdictParser[[], T]:
         """Bind these arguments; the new parser takes the text alone."""

@@ -101,7 +101,8 @@ class RewardModelSettings(JudgeSettings):
             )
         if self.reward_activation and not protocol.has_activation:
             raise ValueError(
-                f"reward_activation: reward_protocol={self.reward_protocol} has no activation switch"
+                f"reward_activation: reward_protocol={self.reward_protocol} has no activation "
+                "switch"
             )
         if self.reward_activation and self.reward_scale == "sigmoid":
             raise ValueError(
@@ -110,8 +111,8 @@ class RewardModelSettings(JudgeSettings):
             )
         if sample.count(None) != (0 if self.reward_scale == "standardised" else 2):
             raise ValueError(
-                "reward_mean: reward_scale=standardised needs it and reward_deviation, and no other "
-                "scale uses them"
+                "reward_mean: reward_scale=standardised needs it and reward_deviation, and no "
+                "other scale uses them"
             )
         return self
 

@@ -114,7 +114,8 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         beyond = next((level for level, _ in task.levels if level not in scale.levels), None)
         if beyond is not None:
             raise TaskError(
-                f"rubric: a description of score {beyond}, which is outside {scale.low} to {scale.high}"
+                f"rubric: a description of score {beyond}, which is outside of {scale.low} to "
+                f"{scale.high}"
             )
 
     def questions(self, task: JudgeTask) -> Sequence[Question[RubricVerdict]]:

@@ -34,9 +34,9 @@ class RuleFinding(NamedTuple):
         cls, *, holds: bool, actual: str | None, expected: str | None, why: str = ""
     ) -> RuleFinding:
         """Return the finding of a rule that holds (1.0) or does not (0.0)."""
-        return cls(float(holds), actual, expected, why).shortened()
+        return cls(float(holds), actual, expected, why).shorten_texts()
 
-    def shortened(self) -> RuleFinding:
+    def shorten_texts(self) -> RuleFinding:
         """Return the finding with its texts cut."""
         actual, expected = (
             None if text is None else shorten(text) for text in (self.actual, self.expected)
@@ -56,4 +56,4 @@ def shorten(text: str) -> str:
 
 def cannot_say(why: str, *, expected: str | None = None, is_unusable: bool = False) -> RuleFinding:
     """Return a finding without a score, for a rule that cannot say."""
-    return RuleFinding(None, None, expected, why, is_unusable).shortened()
+    return RuleFinding(None, None, expected, why, is_unusable).shorten_texts()

@@ -124,7 +124,7 @@ def _never_raise(compare: ToolComparison) -> ToolComparison:
     """Make a comparison that never raises: an expected value that names no tools is unusable."""
 
     @wraps(compare)
-    def compared(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
+    def compare_safely(calls: Sequence[ToolCall], expected: str) -> RuleFinding:
         if not all(call.name for call in calls):
             return cannot_say("a tool call has no name", expected=expected)
         try:
@@ -134,7 +134,7 @@ def _never_raise(compare: ToolComparison) -> ToolComparison:
         except RecursionError:
             return cannot_say("the arguments are nested too deeply", expected=expected)
 
-    return compared
+    return compare_safely
 
 
 def _make_finding(

@@ -226,7 +226,7 @@ def _apply_job(number: int, job: Job, answers: FileIO) -> RuleFinding | JobFailu
         if job.arguments is None:
             finding = cannot_say("nothing to apply")
         else:
-            finding = apply(*job.arguments).shortened()
+            finding = apply(*job.arguments).shorten_texts()
         _leave_fork(process, 0)
     # A library or a user's function may raise anything, or call sys.exit().
     except BaseException as error:  # noqa: BLE001
