@@ -162,7 +162,7 @@ def test_rows_of_several_files_are_named_by_file(tmp_path: Path, command: Scorin
         (
             {"a.csv": TABLE, "b.csv": "prompt,other\np,q\n"},
             "*.csv",
-            "expected files with the same columns",
+            "expected the same in each file",
         ),
         ({"a.jsonl.gz": "no gzip"}, "a.jsonl.gz", "a.jsonl.gz: cannot be decompressed"),
         ({"a.txt.gz": "x"}, "a.txt.gz", "expected a file with one of the endings"),

@@ -117,7 +117,7 @@ def test_images_of_responses_are_shown_too(command: Scoring) -> None:
                 "prompt": [{"role": "user", "content": [{"type": "image"}]}],
                 "images": ["red.png"] * 2,
             },
-            "1 places",
+            "1 placeholders",
         ),
         ({"prompt": [{"role": "user", "content": [{"type": "image"}]}]}, "the image is not there"),
         ({"prompt": "Q", "image": "secret.txt"}, "no PNG, JPEG, GIF or WebP"),

@@ -86,12 +86,12 @@ def refused(command: Scoring, path: Path, *words: str) -> str:
         (
             SCALE,
             "scale: {good: 0, Good: 1}",
-            "13: scale: the labels 'good' and 'Good' differ in upper and lower case or",
+            "13: scale: the labels 'good' and 'Good' differ only in upper and lower case or",
         ),
         (
             SCALE,
             "scale: {A: 0, \u0410: 1}",
-            "13: scale: the labels 'A' and '\u0410' differ in upper and lower case or in",
+            "13: scale: the labels 'A' and '\u0410' differ only in upper and lower case or",
         ),
         (
             SCALE,
