@@ -294,7 +294,8 @@ def _read_record(line: RawLine) -> AnchorRecord:
         return _RECORD.validate_json(line.data)
     except ValidationError as error:
         line.fields()  # a line that holds no object is damaged
-        raise line.error(f"{explain_errors(error)}; remove the line") from None
+        problem = explain_errors(error)
+        raise line.error(f"{problem}; remove the line") from None
 
 
 class _NonAnchorRows:

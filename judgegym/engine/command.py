@@ -174,35 +174,38 @@ def resumable(
         verb: the verb for resuming.
         budget: the run's budget.
     """
+
+    def explain_resuming(spent: Expense | None = None) -> str:
+        kept, command = describe_kept(), resume_command(spent)
+        return f"{kept}. To {verb}:\n  {command}"
+
     try:
         yield
     except asyncio.CancelledError:
-        terminal.warn(f"stopped: {describe_kept()}. To {verb}:\n  {resume_command(None)}")
+        how_to_resume = explain_resuming()
+        terminal.warn(f"stopped: {how_to_resume}")
         raise
     except DiskFull as error:
-        raise DiskFull(
-            f"{error}\nMake room on the disk, and {verb}:\n  {resume_command(None)}"
-        ) from error
+        command = resume_command(None)
+        raise DiskFull(f"{error}\nMake room on the disk, and {verb}:\n  {command}") from error
     except EndpointOutage as error:
-        message = (
-            f"{error}\nThe run was stopped: {describe_kept()}. To {verb}:\n  {resume_command(None)}"
-        )
+        how_to_resume = explain_resuming()
+        message = f"{error}\nThe run was stopped: {how_to_resume}"
         raise EndpointOutage(message, error.exit_code) from error
     except BudgetError as error:
         assert budget is not None  # nothing else is ever spent
         spent = budget.spent
-        cost = ""
+        sent = format_calls(spent.calls)
         if spent.usd is not None:
-            cost = f" and {format_dollars(spent.usd)}"
-        sent = f"{format_calls(spent.calls)}{cost} in all"
-        kept_now = f"{describe_kept()}. Nothing that was paid for is lost"
+            sent += " and " + format_dollars(spent.usd)
+        kept, command = describe_kept(), resume_command(spent)
         raise BudgetError(
-            f"{error} ({sent}); {kept_now}. To {verb}:\n  {resume_command(spent)}"
+            f"{error} ({sent} in all); {kept}. Nothing that was paid for is lost. "
+            f"To {verb}:\n  {command}"
         ) from error
     except AlarmStop as error:
-        raise AlarmStop(
-            f"{error}\nThe run was stopped: {describe_kept()}. To {verb}:\n  {resume_command(None)}"
-        ) from error
+        how_to_resume = explain_resuming()
+        raise AlarmStop(f"{error}\nThe run was stopped: {how_to_resume}") from error
 
 
 def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) -> list[str]:
@@ -216,11 +219,15 @@ def _heading(command: str, settings: Iterable[ConfigLine], *, is_resumed: bool) 
     how = "begun"
     if is_resumed:
         how = "resumed"
-    python = f"Python {platform.python_version()}, process {os.getpid()}"
-    first = (
-        f"{how}: {command}, judgegym {package_version()}, {python}; settings that are not defaults:"
-    )
-    return [first, *(f"{line.name}: {_shorten(line.value)}  [{line.source}]" for line in settings)]
+    version, python, process = package_version(), platform.python_version(), os.getpid()
+    lines = [
+        f"{how}: {command}, judgegym {version}, Python {python}, process {process}; settings that "
+        "are not defaults:"
+    ]
+    for line in settings:
+        value = _shorten(line.value)
+        lines.append(f"{line.name}: {value}  [{line.source}]")
+    return lines
 
 
 def _shorten(value: str) -> str:

@@ -379,17 +379,18 @@ def record_parts(
             member is on the same side of ½.
     """
     for name in names:
+        part = "part_" + slug(name)
         if name in numbers:
-            metrics.mean(f"part_{slug(name)}", numbers[name], interval=True)
+            metrics.mean(part, numbers[name], interval=True)
             if jury is not None:
-                metrics.rate(f"part_{slug(name)}_agreement_rate", side(numbers[name]) == side(jury))
-        metrics.rate(f"part_{slug(name)}_missing_rate", name not in numbers)
+                metrics.rate(f"{part}_agreement_rate", side(numbers[name]) == side(jury))
+        metrics.rate(f"{part}_missing_rate", name not in numbers)
 
 
 def expect_parts(metrics: MetricAggregator, names: Iterable[str], *, is_jury: bool) -> None:
     """Declare the metrics of `record_parts`, with the reason why one may have no value."""
     for name in names:
-        part = f"part_{slug(name)}"
+        part = "part_" + slug(name)
         metrics.expect(
             "no completion has a score of this part", part, *([f"{part}_agreement_rate"] * is_jury)
         )

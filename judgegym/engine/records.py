@@ -219,7 +219,8 @@ def _fill_fields(line: dict[str, object]) -> dict[str, object]:
         "short_response",
     } - line.keys()
     if missing:
-        raise ValueError(f"{', '.join(sorted(missing))}: Field required")
+        names = ", ".join(sorted(missing))
+        raise ValueError(f"{names}: Field required")
     return line
 
 

@@ -214,7 +214,8 @@ def component(name: str) -> Iterator[None]:
 
     A row uses it for identical calls with different purposes.
     """
-    with bind_context(_COMPONENT, f"{_COMPONENT.get()}{name}/"):
+    outer = _COMPONENT.get()
+    with bind_context(_COMPONENT, f"{outer}{name}/"):
         yield
 
 

@@ -299,7 +299,8 @@ class CircuitBreaker:
         open_for = time.monotonic() - self._opened_at
         left = ""
         if self._next_probe_at is None:
-            left = f", {max(0.0, self._deadline_s or 0.0) - open_for:.0f} s left"
+            left_s = max(0.0, self._deadline_s or 0.0) - open_for
+            left = f", {left_s:.0f} s left"
         return f"{self._who} rejects every request ({self._rejection}), for {open_for:.0f} s{left}"
 
     @property
@@ -380,7 +381,8 @@ class CircuitBreaker:
             return
         self._failure, self._row_began = failure, admitted
         self._in_a_row += 1
-        self._wait = f"asks to wait {_duration(failure.retry_after)}"
+        duration = _duration(failure.retry_after)
+        self._wait = f"asks to wait {duration}"
         if self._probing is not None:
             self._probing.cancel()
         if self.is_closed:

@@ -311,7 +311,8 @@ class Transport(LimitedClient):
         except ValueError:
             for replica in self.reachability.replicas:
                 text = replica.redact(text, fields)
-            message = f"the body is not JSON ({wire.shorten(text, 200)}; at {path})"
+            quotation = wire.shorten(text, 200)
+            message = f"the body is not JSON ({quotation}; at {path})"
             raise EndpointError(
                 FailureKind.BROKEN, endpoint=self.settings.endpoints[0].redacted_url, answer=message
             ) from None

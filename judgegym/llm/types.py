@@ -133,7 +133,7 @@ class Replica:
         }
         secret = user_headers
         if key is not None:
-            key_header = f"{api.key_prefix}{key.get_secret_value()}"
+            key_header = api.key_prefix + key.get_secret_value()
             secret = {api.key_header: key_header, **user_headers}
         self.headers = {**api_headers, **secret}
         values = [value.removeprefix("Bearer ") for value in secret.values()]

@@ -201,9 +201,9 @@ def check_urls(value: str) -> str:
                 f"{shown!r} is not a URL; expected something like http://localhost:8000/v1"
             )
         if BLANK in secrets_in_url(url):
+            shown = redact_credentials(url)
             raise ValueError(
-                f"{redact_credentials(url)}: {BLANK} stands for a secret that files do not keep; "
-                "give it"
+                f"{shown}: {BLANK} stands for a secret that is not written to files; give it again"
             )
     if not urls:
         raise ValueError("no URL given; expected something like http://localhost:8000/v1")
@@ -241,9 +241,8 @@ def add_version(base_url: str) -> str | None:
     parts = urlsplit(base_url)
     if _VERSION.search(parts.path) or not parts.scheme.startswith("http"):
         return None
-    return redact_credentials(
-        urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/v1", fragment=""))
-    )
+    path = parts.path.rstrip("/") + "/v1"
+    return redact_credentials(urlunsplit(parts._replace(path=path, fragment="")))
 
 
 def is_loopback(url: str) -> bool:

@@ -63,10 +63,11 @@ class Image:
 
     def __post_init__(self) -> None:
         """Compute the name."""
-        digest = ""
+        name = self.url
         if self.is_local:
             digest = hashlib.sha256(self.url.encode()).hexdigest()[:32]
-        name = f"{digest}.{self.url[11:].partition(';')[0]}" if digest else self.url
+            ending = self.url.removeprefix("data:image/").partition(";")[0]
+            name = f"{digest}.{ending}"
         object.__setattr__(self, "name", name)
 
     @property
@@ -323,11 +324,10 @@ def error_text(data: bytes) -> str:
     param = None
     if isinstance(error, Mapping):
         param = error.get("param")
-    if (
-        not isinstance(param, str)
-        or not param
-        or re.search(rf"(?<!\w){re.escape(param)}(?!\w)", text)
-    ):
+    if not isinstance(param, str) or not param:
+        return text
+    escaped = re.escape(param)
+    if re.search(rf"(?<!\w){escaped}(?!\w)", text):
         return text
     return f"param {param}: {text}"
 

@@ -161,14 +161,11 @@ class Plan:
         for is_policy, tokens in self.dry.reply_tokens.items():
             if tokens and is_policy in is_asked:
                 assumptions.append(f"{nouns[is_policy]} of {tokens:,.0f} tokens")
-        lengths = ", ".join(assumptions)
-        sentence = f"{lengths}; --plan=TOKENS for another length"
-        yield (
-            "assumed",
-            sentence if assumptions else "the stand-in's replies; --plan=TOKENS for another length",
-        )
+        lengths = ", ".join(assumptions) or "the stand-in's replies"
+        yield "assumed", f"{lengths}; --plan=TOKENS for another length"
         if self.dry.cached_share:
-            yield "in prefix caches", f"{percent(self.dry.cached_share, 0)} of prompts, as so far"
+            share = percent(self.dry.cached_share, 0)
+            yield "in prefix caches", f"{share} of prompts, as so far"
         yield "counted as", describe_counting()
 
     def _notes(self) -> Iterator[str]:
@@ -181,8 +178,8 @@ class Plan:
         if not all(load.is_exact for load in self.estimate.roles.values()):
             yield (
                 "In brackets: the least and the most that verdicts can make of it, such as votes "
-                "that agree or differ, "
-                "critique that changes a verdict or not, and a judge that is sure or unsure."
+                "that agree or differ, critique that changes a verdict or not, and a judge that is "
+                "sure or unsure."
             )
         if self.dry.asks_for_several:
             yield (
@@ -198,11 +195,11 @@ class Plan:
 
 def format_total(total: Bounds) -> str:
     """Format the calls and dollars of all models together."""
-    cost = ""
-    if total.usual.cost is not None:
-        cost = f", {_format_range(total, _dollars, format_dollars)}"
     calls = _format_range(total, attrgetter("calls"), _average)
-    return f"{calls} calls{cost}"
+    if total.usual.cost is None:
+        return f"{calls} calls"
+    dollars = _format_range(total, _dollars, format_dollars)
+    return f"{calls} calls, {dollars}"
 
 
 def _average(number: float) -> str:

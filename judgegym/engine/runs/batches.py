@@ -86,10 +86,10 @@ async def use_batches(
     """
     if settings.judge_batch is None:
         if ledger.in_batches:
+            waiting = len(ledger.in_batches)
             raise SettingsError(
-                f"{len(ledger.in_batches):,} requests of the run are in batches whose responses "
-                "are missing; resume it "
-                f"with judge_batch ({run.path / BATCHES})"
+                f"{waiting:,} requests of the run are in batches whose responses are missing; "
+                f"resume it with judge_batch ({run.path / BATCHES})"
             )
         yield
         return
@@ -100,7 +100,7 @@ async def use_batches(
         lines.append(wire.dumps(fields) + b"\n")
 
     if not name:
-        name = f"judgegym-{uuid.uuid4().hex[:12]}"
+        name = "judgegym-" + uuid.uuid4().hex[:12]
         record({"run": name})
     for batch in earlier.values():
         sent = batch.requests if batch.state.status != VOID else ()

@@ -64,8 +64,10 @@ class _Tally:
             line.fields()
         except ValueError:
             return
-        reason = f"without {fault}" if isinstance(fault, KeyError) else str(fault)
-        self.foreign = self.foreign or f"line {line.number}: {' '.join(reason.split())[:300]}"
+        reason = " ".join(str(fault).split())
+        if isinstance(fault, KeyError):
+            reason = f"without {reason}"
+        self.foreign = self.foreign or f"line {line.number}: {reason[:300]}"
 
     def check(self) -> None:
         """Raise an error if it is another kind of file."""
@@ -213,7 +215,8 @@ def mend_lines(
                 f"{path} is damaged, and cannot be replaced: {error.strerror}"
             ) from error
         if copy is not None:
-            report_damage(path, tally.damaged, copy, f"{_format_count(lost, loss[0])} {loss[1]}")
+            count = _format_count(lost, loss[0])
+            report_damage(path, tally.damaged, copy, f"{count} {loss[1]}")
     return tally.damaged
 
 

@@ -144,14 +144,14 @@ def _drop_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -
     remaining, taken = take_removed(model, earlier)
     refused = refusals(locate_in_file(taken, file), settings, prefix="")
     unknown = find_unknown_settings(model, remaining)
-    refused += [
-        f"{name} ({file}): unknown setting{suggest_settings(model, name)}" for name in unknown
-    ]
+    for name in unknown:
+        suggestion = suggest_settings(model, name)
+        refused.append(f"{name} ({file}): unknown setting{suggestion}")
     if refused:
+        listed = "\n  ".join(refused)
         raise RunDirectoryError(
             f"run directory {run} was made with settings that this version does not have, so that "
-            "it cannot continue "
-            "as it began:\n  " + "\n  ".join(refused)
+            f"it cannot continue as it began:\n  {listed}"
         )
     return remaining
 
@@ -167,10 +167,10 @@ def _config_file(run: Path, config: Mapping[str, JSON]) -> bytes:
         try:
             text.encode()
         except UnicodeEncodeError:
+            raw = os.fsencode(text)
             raise RunDirectoryError(
-                f"{name}: {os.fsencode(text)!r} holds bytes that are no UTF-8 text, which the "
-                "files of a run cannot "
-                "hold; expected UTF-8 (rename a file that is called so)"
+                f"{name}: {raw!r} is not UTF-8, so that it cannot be written to the run's files; "
+                "expected UTF-8 (rename the file if it is a file's name)"
             ) from None
     written = yaml.safe_dump(dict(config), sort_keys=False, allow_unicode=True).encode()
     if written.isascii() or load_yaml(written) == config:
@@ -196,7 +196,8 @@ def _hint_old_model(name: str, was: JSON) -> str:
     """Return how to keep a run's model after the default has changed; empty for other settings."""
     is_model = isinstance(was, str) and name.rpartition(".")[2].endswith("model_name")
     if is_model:
-        return f" (give {shlex.quote(f'--{name}={was}')})"
+        argument = shlex.quote(f"--{name}={was}")
+        return f" (give {argument})"
     return ""
 
 
@@ -301,10 +302,10 @@ class RunDirectory:
             if (path / CONFIG).exists():
                 self._compare(path, matters, defaults, settings)
             elif lines := [name for name in entries if name in _RUN_FILES]:
+                names = ", ".join(lines)
                 raise RunDirectoryError(
-                    f"run directory {path} holds {', '.join(lines)} but no {CONFIG}, so the run "
-                    "cannot be resumed: "
-                    "nothing says with which settings it was made"
+                    f"run directory {path} holds {names} but no {CONFIG}, so the run cannot be "
+                    "resumed: nothing says with which settings it was made"
                 )
             elif resume:
                 logger.warning(
@@ -330,15 +331,17 @@ class RunDirectory:
     ) -> None:
         stored = read_settings(path)
         earlier: JSON = dict(stored) if settings is None else _drop_removed(path, stored, settings)
-        differences = [
-            f"{name}: {was!r} then, {value!r} now{_hint_old_model(name, was)}"
-            for name, value in matters.items()
-            if (was := wire.lookup(earlier, name, defaults.get(name))) != value
-        ]
+        differences = []
+        for name, value in matters.items():
+            was = wire.lookup(earlier, name, defaults.get(name))
+            if was != value:
+                hint = _hint_old_model(name, was)
+                differences.append(f"{name}: {was!r} then, {value!r} now{hint}")
         if differences:
+            listed = "\n  ".join(differences)
             raise RunDirectoryError(
                 f"run directory {path} belongs to another configuration; "
-                f"--resume needs the same one:\n  " + "\n  ".join(differences)
+                f"--resume needs the same one:\n  {listed}"
             )
 
     def lines(self, name: str, read: ReadLine[T]) -> Iterator[tuple[RawLine, T]]:

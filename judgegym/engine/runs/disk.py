@@ -44,7 +44,8 @@ def write_atomic(path: Path, content: Content) -> None:
     """
     parts = (lambda: (content,)) if isinstance(content, bytes) else content
     target = path.resolve() if path.is_symlink() else path
-    temporary = target.with_name(f"{_temporary_stem(target)}.{secrets.token_hex(4)}")
+    stem, token = _temporary_stem(target), secrets.token_hex(4)
+    temporary = target.with_name(f"{stem}.{token}")
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
             with path.open("wb") as file:
@@ -53,18 +54,15 @@ def write_atomic(path: Path, content: Content) -> None:
         with temporary.open("x+b") as file:
             file.writelines(parts())
             file.flush()
-            os.fsync(
-                file.fileno()
-            )  # before the rename: else a crash of the machine may leave an empty file
+            # Before the rename: otherwise a crash of the machine may leave an empty file.
+            os.fsync(file.fileno())
         temporary.replace(target)
     except BaseException as error:  # re-raised, after the temporary file is removed
         with contextlib.suppress(OSError):
             temporary.unlink()
         if isinstance(error, OSError) and error.filename in (None, str(temporary)):
-            error.filename, error.filename2 = (
-                str(path),
-                None,
-            )  # not a temporary file, of which nobody has heard
+            # The message names the file, not its temporary one.
+            error.filename, error.filename2 = str(path), None
         raise
 
 
@@ -73,7 +71,9 @@ def _temporary_stem(target: Path) -> str:
     name = os.fsencode(target.name)
     if len(name) <= _LONGEST_NAME:
         return f".{target.name}"
-    return f".{os.fsdecode(name[: _LONGEST_NAME - 20])}-{hashlib.sha256(name).hexdigest()[:16]}"
+    beginning = os.fsdecode(name[: _LONGEST_NAME - 20])
+    digest = hashlib.sha256(name).hexdigest()[:16]
+    return f".{beginning}-{digest}"
 
 
 def remove_unfinished(path: Path) -> None:

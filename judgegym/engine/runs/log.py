@@ -65,7 +65,7 @@ class RunLog:
     def take(self, record: logging.LogRecord) -> None:
         """Write a record."""
         if not self.is_closed:
-            self._append(f"{_FORMAT.format(record)}\n")
+            self._append(_FORMAT.format(record) + "\n")
 
     @contextmanager
     def log_end(self) -> Iterator[None]:
@@ -76,7 +76,8 @@ class RunLog:
             if type(error).__name__ in ("CancelledError", "StopSignal", "KeyboardInterrupt"):
                 self.write("stopped", logging.WARNING)
             else:
-                self.write(f"ended by {type(error).__name__}: {error}", logging.ERROR)
+                name = type(error).__name__
+                self.write(f"ended by {name}: {error}", logging.ERROR)
             raise
         self.write("ended")
 
@@ -92,16 +93,14 @@ class RunLog:
     def _append(self, text: str) -> None:
         """Append text, from any thread."""
         with self._lock:
-            lost = ""
             if self._lost:
                 lost = f"{self._lost} records are lost: they could not be written"
-            notice = ""
-            if lost:
-                notice = f"{_FORMAT.format(_record(lost, logging.WARNING))}\n"
-            self._lines.append((notice + text).encode(errors="backslashreplace"))
-            self._lost = (
-                self._lost + 1 if self._lines.drop() else 0
-            )  # a run does not end because its log is full
+                text = _FORMAT.format(_record(lost, logging.WARNING)) + "\n" + text
+            self._lines.append(text.encode(errors="backslashreplace"))
+            if self._lines.drop():  # a run does not end because its log is full
+                self._lost += 1
+            else:
+                self._lost = 0
 
 
 class _Format(logging.Formatter):
@@ -117,7 +116,8 @@ class _Format(logging.Formatter):
             name = f"{record.name}: "
         text = super().format(record).rstrip("\n")
         if len(text) > _LONGEST:
-            text = f"{text[:_LONGEST]} … ({len(text)} characters)"
+            length = len(text)
+            text = f"{text[:_LONGEST]} … ({length} characters)"
         text = _CONTROLS.sub(lambda match: match.group().encode("unicode_escape").decode(), text)
         return f"{time} {record.levelname} {name}" + text.replace("\n", "\n  ")
 

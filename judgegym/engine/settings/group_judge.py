@@ -66,7 +66,8 @@ class GroupJudgeSettings(EnvConfig):
     @classmethod
     def select_choices(cls, values: Mapping[str, Any]) -> Collection[str]:
         """Return the chosen judge of groups."""
-        return {f"group_judge={values.get('group_judge')}"} & {*cls.choices()}
+        kind = values.get("group_judge")
+        return {f"group_judge={kind}"} & {*cls.choices()}
 
     @property
     def ignored(self) -> Mapping[str, Sequence[str]]:
@@ -112,9 +113,10 @@ def open_group_judge(
         _find_problems(config, kind, evaluates=verb == "serve" and config.steps_per_eval > 0)
     )
     if problems:
-        raise SettingsError(f"--env.group_judge: {kind} {'; it '.join(problems)}")
-    # Only what was given: what other judges set by themselves, such as a layout, is not for this
-    # one.
+        sentence = "; it ".join(problems)
+        raise SettingsError(f"--env.group_judge: {kind} {sentence}")
+    # Only what the user has set: what other judges set by themselves, such as a layout, is not for
+    # this one.
     if _SETTINGS[kind] is ListwiseJudgeSettings:
         from judgegym.judges.listwise.judge import ListwiseGroupJudge  # late: only a group needs it
 
@@ -153,9 +155,8 @@ def _find_problems(
     """Yield conflicts between settings, each as the end of a sentence about the judge of groups."""
     if config.policy_is_judge:
         yield (
-            "compares answers; with role=judge the policy gives verdicts, which are compared with "
-            "gold labels; set "
-            "role=policy"
+            "compares responses; with role=judge the policy gives verdicts, which are compared "
+            "with gold labels; set role=policy"
         )
         return
     if config.group_size < 2 and not config.always_anchored:
@@ -172,28 +173,29 @@ def _find_problems(
     if config.judge_critique_rounds:
         yield f"has no self-critique; got judge_critique_rounds={config.judge_critique_rounds}"
     if config.vote_count() > 1:
-        names = " and ".join(config.vote_settings)
-        yield (
-            f"takes no votes, and {names} would have {config.vote_count()} for each verdict, "
-            "expected 1"
-        )
+        names, votes = " and ".join(config.vote_settings), config.vote_count()
+        yield f"takes no votes, and {names} would have {votes} for each verdict, expected 1"
     prompt = _SETTINGS[kind].model_construct(**_explicit_settings(config, kind)).built_in_prompt()
     if evaluates and config.judge_system_prompt is not None and prompt != config.built_in_prompt():
         yield (
             "would get the judge_system_prompt of the judge that evaluates beside training; set "
-            "steps_per_eval=-1, or "
-            "leave the prompt out"
+            "steps_per_eval=-1, or leave the prompt out"
         )
-    ignored = [] if evaluates else _ignored_answer_settings(config, kind)
+    if evaluates:
+        return
+    ignored = _ignored_answer_settings(config, kind)
     if ignored:
-        usual = ", ".join(
-            f"{name}={config.answer_judge.model_fields[name].default}" for name in ignored
-        )
-        changed = ", ".join(f"{name}={getattr(config, name)}" for name in ignored)
+        fields = config.answer_judge.model_fields
+        changed = _assignments({name: getattr(config, name) for name in ignored})
+        defaults = _assignments({name: fields[name].default for name in ignored})
         yield (
             f"does not read {changed}, and this command asks no other judge; leave out, or set "
-            f"{usual}"
+            f"{defaults}"
         )
+
+
+def _assignments(values: Mapping[str, object]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _ignored_answer_settings(config: GroupJudgeSettings, kind: GroupJudgeKind) -> list[str]:

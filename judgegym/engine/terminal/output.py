@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 def say(text: str) -> None:
     """Write a line to standard output: results."""
-    sys.stdout.write(f"{remove_control_characters(text)}\n")
+    sys.stdout.write(remove_control_characters(text) + "\n")
 
 
 def warn(text: str) -> None:
     """Write a line to standard error: progress, warnings, errors."""
-    sys.stderr.write(f"{remove_control_characters(text)}\n")
+    sys.stderr.write(remove_control_characters(text) + "\n")
 
 
 def printable(text: str) -> str:
@@ -69,7 +69,10 @@ class LogFormatter(logging.Formatter):
 def offline_notice(stand_ins: Sequence[str]) -> str:
     """Return the notice that numbers from a stand-in are no benchmark result."""
     *others, last = (f"the {role}" for role in stand_ins)
-    subject = f"{', '.join(others)} and {last} are" if others else f"{last} is"
+    subject = f"{last} is"
+    if others:
+        listed = ", ".join(others)
+        subject = f"{listed} and {last} are"
     subject = subject[0].upper() + subject[1:]
     return (
         f"{subject} an offline stand-in, which counts words and understands nothing: these "

@@ -69,7 +69,8 @@ def format_rate(per_second: float, unit: str) -> str:
     for seconds, name in ((1, "s"), (60, "min"), (3600, "h")):
         if per_second * seconds >= 1:
             rate = per_second * seconds
-            return f"{rate:,.{0 if rate >= _WHOLE_FROM else 1}f} {unit}/{name}"
+            decimals = 0 if rate >= _WHOLE_FROM else 1
+            return f"{rate:,.{decimals}f} {unit}/{name}"
     if per_second:
         return f"{per_second * 3600:.2f} {unit}/h"
     return ""
@@ -109,18 +110,20 @@ class ProgressState:
     @property
     def tally(self) -> str:
         """The numbers as text, without what the run waits for."""
-        parts = [] if self.headline is None else [f"{self.words} {self.headline:.3f}"]
+        parts = []
+        if self.headline is not None:
+            parts.append(f"{self.words} {self.headline:.3f}")
         if self.failures:
             parts.append(f"{self.failures:,} failed")
+        has_cost = any(cost != 0 for cost in self.costs.values())
         if set(self.costs.values()) == {None}:
             parts.append(f"cost {UNKNOWN}")
-        elif any(
-            cost != 0 for cost in self.costs.values()
-        ):  # else nothing was asked yet, or nothing costs anything
-            parts += [
-                f"{role} {'cost ' if cost is None else ''}{format_dollars(cost)}"
-                for role, cost in self.costs.items()
-            ]
+        elif has_cost:  # otherwise nothing was asked yet, or no endpoint costs anything
+            for role, cost in self.costs.items():
+                dollars = format_dollars(cost)
+                if cost is None:
+                    dollars = f"cost {dollars}"
+                parts.append(f"{role} {dollars}")
         return ", ".join(parts)
 
 
@@ -208,7 +211,9 @@ class ProgressDisplay:
             and state.done * _STEPS // self._total > self._reported * _STEPS // self._total
         )
         is_due = since >= _LONGEST_S or (is_step and since >= _SHORTEST_S)
-        if state.done != self._reported if is_last else is_due:
+        if is_last:
+            is_due = state.done != self._reported
+        if is_due:
             self._reported, self._said_at = state.done, now
             count = f"{state.done:,} of {self._total:,} {self._unit}"
             line = ", ".join(filter(None, (count, self._pace(now), state.tally, state.waiting)))
@@ -220,13 +225,14 @@ class ProgressDisplay:
     def _pace(self, now: float) -> str:
         """Return the rate and the time left; at the end the duration."""
         if self._duration_s is not None:
-            return f"in {format_duration(self._duration_s)}"
+            duration = format_duration(self._duration_s)
+            return f"in {duration}"
         if now - self._started < _NOT_YET_S:
             return ""
         left = self._rate.seconds_left(self._total, now)
         time_left = ""
         if left is not None:
-            time_left = f"{format_duration(left, tenths=False)} left"
+            time_left = format_duration(left, tenths=False) + " left"
         return ", ".join(
             filter(None, (format_rate(self._rate.per_second(now), self._unit), time_left))
         )

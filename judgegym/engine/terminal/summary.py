@@ -118,7 +118,8 @@ def show_summary(summary: Summary) -> None:
     if not out.is_terminal:
         say(title)
         for label, value, remark, _ in rows:
-            say(f"{set_cell_size(label, labels)}{_GAP}{value:>{values}}{_GAP}{remark}".rstrip())
+            padded = set_cell_size(label, labels)
+            say(f"{padded}{_GAP}{value:>{values}}{_GAP}{remark}".rstrip())
         for notice in summary.notices:
             say(notice)
         return
@@ -186,8 +187,10 @@ def show_all_metrics(title: str, metrics: Metrics, notes: Mapping[str, str]) -> 
     if notes.keys() & metrics.values.keys():
         drawn.add_column("", overflow="fold")
     for name, value in metrics.values.items():
-        note = [notes[name]] if name in notes else []
-        drawn.add_row(name, f"{value:.4f}" if isinstance(value, float) else str(value), *note)
+        cells = [name, f"{value:.4f}" if isinstance(value, float) else str(value)]
+        if name in notes:
+            cells.append(notes[name])
+        drawn.add_row(*cells)
     for name in metrics.unknown:
         drawn.add_row(name, "unknown")
     out.print(drawn)
@@ -195,7 +198,9 @@ def show_all_metrics(title: str, metrics: Metrics, notes: Mapping[str, str]) -> 
     for name, reason in metrics.left_out.items():
         by_reason.setdefault(reason, []).append(name)
     for reason, names in by_reason.items():
-        say(f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} left out: {reason}")
+        verb = "is" if len(names) == 1 else "are"
+        listed = ", ".join(names)
+        say(f"{listed} {verb} left out: {reason}")
 
 
 _NONE = "–"
@@ -210,7 +215,8 @@ def headline_line(
         usual = "no row counts"
         if counted:
             usual = "no row adds to it in record_metrics"
-        return SummaryLine(words, _NONE, f"{name} is left out: {metrics.left_out.get(name, usual)}")
+        reason = metrics.left_out.get(name, usual)
+        return SummaryLine(words, _NONE, f"{name} is left out: {reason}")
     interval = format_interval(metrics, name)
     return SummaryLine(words, f"{value:.4f}", ", ".join(filter(None, (interval, basis, name))))
 
@@ -222,7 +228,8 @@ def format_interval(metrics: Metrics, name: str, unit: Unit = "number") -> str:
         return "one observation, which has no interval"  # in files both ends are the value
     if low is None or high is None:
         return ""
-    return f"95 %: {format_number(low, unit)} to {format_number(high, unit)}"
+    shown_low, shown_high = format_number(low, unit), format_number(high, unit)
+    return f"95 %: {shown_low} to {shown_high}"
 
 
 def outcome_lines(
@@ -260,10 +267,11 @@ def _outcome_line(outcome: Outcome, metrics: Metrics, prefix: str) -> SummaryLin
             return None
         return SummaryLine(outcome.words, _NONE, f"left out: {reason}")
     if len(names) > 1:
-        shown = (
-            f"{names[name]} {format_number(value, outcome.unit)}" for name, value in values.items()
-        )
-        return SummaryLine(outcome.words, "", ", ".join(shown))
+        parts = []
+        for name, value in values.items():
+            number = format_number(value, outcome.unit)
+            parts.append(f"{names[name]} {number}")
+        return SummaryLine(outcome.words, "", ", ".join(parts))
     ((name, value),) = values.items()
     return SummaryLine(
         outcome.words,
@@ -313,7 +321,9 @@ def cost_lines(metrics: Metrics, prefix: str) -> list[SummaryLine]:
 def _format_counts(count: float | None, cached: float | None, noun: str) -> str:
     if count is None:
         return ""
-    return f"{count:,.0f} {noun}" + (f" ({cached:,.0f} cached)" if cached else "")
+    if cached:
+        return f"{count:,.0f} {noun} ({cached:,.0f} cached)"
+    return f"{count:,.0f} {noun}"
 
 
 def format_latencies(metrics: Metrics, prefix: str) -> str:
@@ -323,8 +333,10 @@ def format_latencies(metrics: Metrics, prefix: str) -> str:
         mean, p95 = (
             metrics.values.get(f"{prefix}/{role}_latency_{name}_s") for name in ("mean", "p95")
         )
-        if mean is not None:
-            parts.append(f"{role} {mean:.2f} s" + (f" (p95 {p95:.2f})" if p95 is not None else ""))
+        if mean is not None and p95 is not None:
+            parts.append(f"{role} {mean:.2f} s (p95 {p95:.2f})")
+        elif mean is not None:
+            parts.append(f"{role} {mean:.2f} s")
     if parts:
-        return f"a call: {', '.join(parts)}"
+        return "a call: " + ", ".join(parts)
     return ""

@@ -311,10 +311,8 @@ class BatchFolder(BatchApi):
     def hint(self, batch: str, model: str) -> str:
         """See `BatchApi`."""
         path = self._file(batch)
-        return (
-            f"; to answer it:\n  vllm run-batch -i {path} -o {path.with_suffix('.out.jsonl')} "
-            f"--model {model}"
-        )
+        output = path.with_suffix(".out.jsonl")
+        return f"; to answer it:\n  vllm run-batch -i {path} -o {output} --model {model}"
 
     def _file(self, name: str) -> Path:
         return self._folder / f"{name}.jsonl"
@@ -344,7 +342,8 @@ def _openai_result(line: Mapping[str, JSON]) -> tuple[str, RawResponse | str]:
         ):  # as of a choice: what it goes with is not believed
             body = {**body, "error": line["error"]}
         return custom_id, RawResponse(status, error if body is None else wire.dumps(body))
-    return custom_id, f"no response: {wire.shorten(wire.error_text(error), 200)}"
+    message = wire.shorten(wire.error_text(error), 200)
+    return custom_id, f"no response: {message}"
 
 
 _ERROR_STATUSES = {

@@ -123,20 +123,21 @@ class Budget:
         if self._end is not None:
             return self._end
         if self._most_calls is not None and self._calls >= self._most_calls:
-            return f"the budget{whose} of {format_calls(self._most_calls)} is spent"
+            calls = format_calls(self._most_calls)
+            return f"the budget{whose} of {calls} is spent"
         if most is not None and usd is None:
             return (
-                f"a budget{whose} of ${most:g} cannot be kept: an endpoint does not count the "
-                "tokens of its "
-                "answers, so that what they cost is not known; limit the calls instead "
-                "(--budget_calls)"
+                f"the budget{whose} of ${most:g} cannot be kept: an endpoint reports no token "
+                "counts, so that the cost of its responses is not known; limit the number of calls "
+                "instead (--budget_calls)"
             )
         if (
             most is not None
             and usd is not None
             and usd + self._reserved + worst > most * (1 + _ROUNDING)
         ):
-            spent = f"${usd:.4f} for {format_calls(self._calls)}"
+            calls = format_calls(self._calls)
+            spent = f"${usd:.4f} for {calls}"
             if usd >= most:
                 return f"the budget{whose} of ${most:g} is spent: {spent}"
             return (

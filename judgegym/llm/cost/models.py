@@ -155,4 +155,5 @@ def explain_retirement(name: str, setting: str) -> str:
     model = known_models().get(name.rpartition("/")[2])
     if model is None or not model.ends_within(timedelta(0), today()):
         return ""
-    return f" ({model.describe_end(name, today())}; set {setting})"
+    end = model.describe_end(name, today())
+    return f" ({end}; set {setting})"

@@ -248,7 +248,8 @@ def _convert_part(part: JSON) -> tuple[str, Block | None]:
     source: JSON = {"type": "url", "url": url}
     if separator:
         source = {"type": "base64", "media_type": kind, "data": data}
-    return f"\0{hashlib.sha256(url.encode()).hexdigest()}", {"type": "image", "source": source}
+    digest = hashlib.sha256(url.encode()).hexdigest()
+    return f"\0{digest}", {"type": "image", "source": source}
 
 
 def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, Block | None]]]]:
@@ -264,9 +265,9 @@ def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, B
         if isinstance(message, Mapping):
             role, content = message.get("role"), message.get("content")
         if role not in ("system", "user", "assistant") or not isinstance(content, str | list):
+            found = type(content).__name__
             raise SettingsError(
-                f"a message of role {role!r} with {type(content).__name__} as content cannot be "
-                "sent to Anthropic's "
+                f"a message of role {role!r} with {found} as content cannot be sent to Anthropic's "
                 "Messages API: expected a text of system, user or assistant"
             )
         yield (
@@ -337,9 +338,9 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
     elif name == "response_format":
         schema = mapping_or_empty(fields.get("json_schema")).get("schema")
         if fields.get("type") != "json_schema" or schema is None:
+            kind = fields.get("type")
             raise SettingsError(
-                f"response_format of type {fields.get('type')!r}: Anthropic's Messages API takes "
-                "json_schema alone"
+                f"response_format of type {kind!r}: Anthropic's Messages API takes only json_schema"
             )
         _configure(sent, "format", {"type": "json_schema", "schema": schema})
     else:

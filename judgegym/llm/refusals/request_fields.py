@@ -450,11 +450,9 @@ def _describe_refusal(name: str, refusal: FieldRefusal, shown: str) -> str:
     status = ""
     if refusal.error.status is not None:
         status = f"HTTP {refusal.error.status}: "
-    message = f"{status}{wire.shorten(refusal.error.answer, _LONGEST_MESSAGE)}"
-    return (
-        f"{shown} takes no {'system message' if name == SYSTEM else name}: it is "
-        f"{FIELDS[name].becomes} ({message})"
-    )
+    message = wire.shorten(refusal.error.answer, _LONGEST_MESSAGE)
+    noun = "system message" if name == SYSTEM else name
+    return f"{shown} takes no {noun}: it is {FIELDS[name].becomes} ({status}{message})"
 
 
 _HABITS: dict[tuple[object, ...], FieldHabits] = {}

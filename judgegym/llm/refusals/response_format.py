@@ -115,10 +115,10 @@ class FormatHabits:
         status = ""
         if self.refusal.status is not None:
             status = f"HTTP {self.refusal.status}: "
-        message = f"{status}{wire.shorten(self.refusal.answer, _LONGEST_MESSAGE)}"
+        message = wire.shorten(self.refusal.answer, _LONGEST_MESSAGE)
         return (
-            f"{self.refusal.endpoint} refuses response_format ({message}): verdicts are asked for "
-            "as text from then on"
+            f"{self.refusal.endpoint} refuses response_format ({status}{message}): verdicts are "
+            "asked for as text from then on"
         )
 
 

@@ -100,7 +100,8 @@ def _parse_parts(content: JSON) -> tuple[str, str, str]:
     if content is None:
         return "", "", ""
     if not isinstance(content, Sequence):
-        raise NotACompletion(f"a message's content is {type(content).__name__}, not text")
+        found = type(content).__name__
+        raise NotACompletion(f"a message's content is {found}, not text")
     texts, thoughts, refusals = list[str](), list[str](), list[str]()
     for part in content:
         kind = None

@@ -267,12 +267,11 @@ def parse_response(
     try:
         body = translate(wire.loads(data, long_integers=True))
     except NotACompletion as error:
-        refused = f"{error} ({wire.shorten(wire.excerpt(data), 200)})"
+        refused = _quote_error(error, data)
         return AttemptFailure(FailureKind.REJECTED, refused, status, is_account=True)
     except ValueError:
-        return AttemptFailure(
-            FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status
-        )
+        excerpt = wire.excerpt(data)
+        return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({excerpt})", status)
     return read_plain(body, habits) or read_body(body, response, habits)
 
 
@@ -330,9 +329,8 @@ def read_body(body: JSON, response: RawResponse, habits: Habits) -> Outcome:
     if not isinstance(body, dict) or not isinstance(sent, list) or not sent:
         if isinstance(body, dict) and body.get("error"):  # a router's, such as OpenRouter's
             return _body_failure(body["error"], status, retry_after)
-        return AttemptFailure(
-            FailureKind.BROKEN, f"the body has no choices ({wire.excerpt(data)})", status
-        )
+        excerpt = wire.excerpt(data)
+        return AttemptFailure(FailureKind.BROKEN, f"the body has no choices ({excerpt})", status)
     tokens = _token_counts(body.get("usage"))
     if body.get("error"):
         return replace(_body_failure(body["error"], status), tokens=tokens)
@@ -360,27 +358,31 @@ def parse_other_response(response: RawResponse, read: ReadItems | None) -> Outco
     try:
         texts, usage = read(wire.loads(data))
     except NotACompletion as error:
-        return AttemptFailure(
-            FailureKind.REJECTED, f"{error} ({wire.shorten(wire.excerpt(data), 200)})", status
-        )
+        return AttemptFailure(FailureKind.REJECTED, _quote_error(error, data), status)
     except ValueError:
-        return AttemptFailure(
-            FailureKind.BROKEN, f"the body is not JSON ({wire.excerpt(data)})", status
-        )
+        excerpt = wire.excerpt(data)
+        return AttemptFailure(FailureKind.BROKEN, f"the body is not JSON ({excerpt})", status)
     return ChatSuccess(tuple(map(Choice, texts)), len(texts), _token_counts(usage))
+
+
+def _quote_error(error: Exception, data: bytes) -> str:
+    """Return an error's message with the beginning of the body."""
+    quotation = wire.shorten(wire.excerpt(data), 200)
+    return f"{error} ({quotation})"
 
 
 def classify_exception(error: BaseException, timeout_s: float) -> AttemptFailure:
     """Classify an exception of the HTTP client."""
-    kind, message = find_exception_kind(error), f"none ({error or type(error).__name__})"
+    kind = find_exception_kind(error)
+    reason = str(error) or type(error).__name__
+    message = f"none ({reason})"
     if isinstance(error, asyncio.TimeoutError) and kind is FailureKind.BROKEN:
         message = f"none within {timeout_s:g} s"
     elif isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error.os_error)):
         message += "; the port answers without TLS: is its URL meant to begin with http://?"
     elif isinstance(error, aiohttp.ClientConnectorError) and error.os_error.strerror is None:
-        message = (
-            f"none ({error}: {type(error.os_error).__name__})"  # a reset within the TLS handshake
-        )
+        name = type(error.os_error).__name__  # a reset within the TLS handshake
+        message = f"none ({error}: {name})"
     return AttemptFailure(kind, message)
 
 
