@@ -168,27 +168,26 @@ class AnchorResult:
         if agreeing is not None:
             labels = f" The judge agrees with {agreeing:,} of {self.labelled:,} labels"
         if first is None:
-            labels = f"{labels}." if labels else ""
-            text = (
-                f"Anchors: the first run of {judge} with these settings; {self.rows:,} are judged "
-                f"{LOOKS} times"
+            if labels:
+                labels = f"{labels}."
+            return (
+                f"Anchors: this is the first run of {judge} with these settings. It judges "
+                f"{self.rows:,} anchors {LOOKS} times, and later runs are compared with it.{labels}"
             )
-            return f"{text}, and later runs are compared with them.{labels}"
-        since, labels = (
-            f"{first.at:%d %B %Y}".lstrip("0"),
-            f"{labels}, with {first.agreeing:,} then." if labels else "",
-        )
+        since = f"{first.at:%d %B %Y}".lstrip("0")
+        if labels:
+            labels = f"{labels}, with {first.agreeing:,} then."
         if test is None:
             return (
-                f"Anchors: none of {self.rows:,} has a score both now and in the first run of "
-                f"{since}."
+                f"Anchors: none of {self.rows:,} has a score both now and in the first run "
+                f"({since})."
             )
         flips = (
             f"{test.flipped:,} of {test.rows:,} anchors flipped (expected {test.expected:.2g}, p = "
             f"{test.p:.2g})"
         )
         if not self.has_changed:
-            return f"Anchors: no change of {judge} is shown since {since}: {flips}.{labels}"
+            return f"Anchors: no sign that {judge} has changed since {since}: {flips}.{labels}"
         then, now = (", ".join(record.served) or "unknown" for record in (first, self.now))
         return (
             f"The judge behind {judge} has changed since {since}: {flips}. Served as: {then} then, "
@@ -224,7 +223,7 @@ def read_anchors(judge: AnchorJudge) -> list[Anchor]:
     """
     if not judge.settings.asks_endpoint:
         raise SettingsError(
-            "--anchors: the judge asks no endpoint, so that it cannot change behind a name"
+            "--anchors: the judge calls no endpoint, so that there is no model that may change"
         )
     settings = judge.settings
     shown = find_definition(judge.kind).fields
@@ -346,7 +345,7 @@ async def judge_anchors(
                 and test.p <= SUSPICIOUS
             ):
                 logger.info(
-                    "anchors look different from the first run (p = %.2g): they are judged again",
+                    "the anchors' scores differ from the first run (p = %.2g): judged again",
                     test.p,
                 )
                 more = await ask(range(1, LOOKS))

@@ -64,24 +64,21 @@ class WandbRun:
         await asyncio.wait({opening}, timeout=_SLOW_S)
         if not opening.done():
             logger.warning(
-                "waiting for Weights & Biases, for at most its own limit (WANDB_INIT_TIMEOUT, 90 s)"
+                "waiting for Weights & Biases, at most until its own limit "
+                "(WANDB_INIT_TIMEOUT, by default 90 s)"
             )
         try:
             return cls(await opening)
-        except (
-            Exception
-        ) as error:  # boundary of another's service: whatever is wrong with its start is one line
+        except Exception as error:  # another's service: any fault of its start is one line
             problem = wire.shorten(" ".join(str(error).split()) or type(error).__name__)
             if settings.use_wandb != "optional":
                 raise SettingsError(
                     f"--env.use_wandb: no run can be opened at Weights & Biases: {problem} (log in "
-                    "with `wandb login` "
-                    "or WANDB_API_KEY, or keep the run here with WANDB_MODE=offline; "
-                    "--env.use_wandb=optional goes on "
-                    "without it)"
+                    "with `wandb login` or WANDB_API_KEY, or keep the run on this machine with "
+                    "WANDB_MODE=offline; --env.use_wandb=optional continues without it)"
                 ) from error
             logger.warning(
-                "no run can be opened at Weights & Biases; going on without it: %s", problem
+                "no run can be opened at Weights & Biases; continuing without it: %s", problem
             )
             return cls()
 
@@ -111,7 +108,7 @@ class WandbRun:
         """Send an alert, which Weights & Biases may send by e-mail."""
         short = title[:_LONGEST_ALERT]
         await self._try(
-            "was not told of the alarm", lambda: self._run.alert(title=short, text=text)
+            "did not receive the alarm", lambda: self._run.alert(title=short, text=text)
         )
 
     async def finish(self) -> None:

@@ -92,7 +92,7 @@ class Reachability:
         if self.is_any_reachable:
             return None
         if not self._is_starting:
-            return f"{self._who} refuses connections, for {self.unreachable_for_s:.0f} s"
+            return f"{self._who} has refused connections for {self.unreachable_for_s:.0f} s"
         left = max(0.0, self._limit_s - self.unreachable_for_s)
         return (
             f"{self._who} has never answered and refuses connections; {left:.0f} s left "
@@ -180,16 +180,15 @@ class Reachability:
         assert self._last_failure is not None  # all are away
         if self._is_starting:
             return EndpointOutage(
-                f"{self._who} has never answered, for {self._limit}: {self._last_failure.answer}. "
-                "Is its URL right "
-                f"({self._settings.url_setting})?",
+                f"{self._who} has not answered within {self._limit}: {self._last_failure.answer}. "
+                f"Is its URL right ({self._settings.url_setting})?",
                 NEVER_THERE,
             )
         return EndpointError(
             FailureKind.UNREACHABLE,
             endpoint=self._last_failure.endpoint,
-            answer=f"{self._last_failure.answer}; away for {self.unreachable_for_s:.0f} s, the limit is "
-            f"{self._limit}",
+            answer=f"{self._last_failure.answer}; unreachable for {self.unreachable_for_s:.0f} s, "
+            f"the limit is {self._limit}",
         )
 
     async def _probe(self, replica: Replica, why: str) -> None:
@@ -199,7 +198,7 @@ class Reachability:
         if replica.has_answered:
             never = ""
         logger.warning(
-            "%s refuses connections%s: %s. Calls wait for it, at most %s",
+            "%s refuses connections%s: %s. Calls wait for at most %s",
             name,
             never,
             why,
@@ -222,7 +221,7 @@ class Reachability:
                 warned_at = time.monotonic()
                 left = max(0.0, self._limit_s - self.unreachable_for_s)
                 logger.warning(
-                    "%s still refuses connections, for %.0f s; %.0f s left",
+                    "%s still refuses connections, after %.0f s; %.0f s left",
                     name,
                     warned_at - begun,
                     left,
@@ -431,8 +430,8 @@ class CircuitBreaker:
             self._give_up()
             return
         logger.warning(
-            "%s rejected %d requests in a row: %s. Nothing new is sent; one request is tried "
-            "again, for %g s (%s)",
+            "%s rejected %d requests in a row: %s. No new requests are sent; one is retried for up "
+            "to %g s (%s)",
             *(self._who, self._in_a_row, self._rejection, self._deadline_s, self._setting),
         )
         self._probing = asyncio.get_running_loop().create_task(self._probe())
@@ -520,9 +519,7 @@ class ThrottleMonitor:
         ):
             return None
         lasts = time.monotonic() - self._since
-        return (
-            f"{self._who} answers nothing but HTTP 429, for {lasts:.0f} s: {self._failure.answer}"
-        )
+        return f"{self._who} has answered only HTTP 429 for {lasts:.0f} s: {self._failure.answer}"
 
 
 def _decide(waiting: list[asyncio.Future[bool]], decision: bool) -> None:

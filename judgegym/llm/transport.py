@@ -279,8 +279,8 @@ class Transport(LimitedClient):
             return
         setting = self.settings.limit_setting or "max_tokens"
         self.limit_notice = (
-            f"{self.settings.display_name} has given a completion without a text: thinking used up "
-            f"its limit; raise {setting}"
+            f"{self.settings.display_name} returned a completion without text: thinking used up "
+            f"all its tokens; raise {setting}"
         )
         logger.warning("%s", self.limit_notice)
 
@@ -408,9 +408,8 @@ class Transport(LimitedClient):
         if pause is None:
             raise failure
         if (budget := self._find_budget(call)) is not None:
-            await budget.wait_for_room(
-                call.worst
-            )  # before the pause: there may be no other attempt
+            # Before the pause: there may be no other attempt.
+            await budget.wait_for_room(call.worst)
         await asyncio.sleep(pause)
 
     def _check_settings(self, failure: EndpointError) -> None:
@@ -422,9 +421,8 @@ class Transport(LimitedClient):
         settings, excerpt = self.settings, wire.shorten(failure.answer, 200)
         if only_streams(failure):
             raise RunStop(
-                f"{settings.display_name} answers in streams alone, and JudgeGym does not stream "
-                f"({excerpt}): take another "
-                f"endpoint or model ({settings.url_setting})"
+                f"{settings.display_name} only streams its responses, and JudgeGym does not stream "
+                f"({excerpt}): use another endpoint or model ({settings.url_setting})"
             )
         for name, request_field in FIELDS.items():
             if (
@@ -434,8 +432,8 @@ class Transport(LimitedClient):
             ):
                 where = f"--{settings.prefix}extra_body"
                 raise RunStop(
-                    f"{settings.display_name} refuses {name}, which {where} asks for ({excerpt}): "
-                    "leave it out there"
+                    f"{settings.display_name} refuses {name}, which {where} sets ({excerpt}): "
+                    "remove it there"
                 )
 
     def _rejects_account(

@@ -89,11 +89,11 @@ def check_model_name(value: str) -> str:
     name = strip_quotes(value)
     if not name:
         raise ValueError(
-            f"{value!r} is no name of a model; expected the name by which the endpoint serves it"
+            f"{value!r} is not a model's name; expected the name by which the endpoint serves it"
         )
     if not name.isprintable():
         raise ValueError(
-            f"{value!r} holds a character that no name of a model has, such as a line break"
+            f"{value!r} has a character that cannot be in a model's name, such as a line break"
         )
     return name
 

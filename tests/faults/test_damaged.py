@@ -427,7 +427,7 @@ def test_file_of_which_no_line_can_be_read_is_another_kind_of_file(bench: Bench)
     for code in (again.ended.code, judgegym("compare", run, run).code):
         assert code == 2
     assert (
-        f"{run / 'samples.jsonl'}: none of its lines can be read, such as line 1: uid: Field "
+        f"{run / 'samples.jsonl'}: none of its lines can be read; for example, line 1: uid: Field "
         "required" in (again.ended.err)
     )
     assert (run / "samples.jsonl").read_bytes() == other and not [*run.glob("*.damaged")]

@@ -385,7 +385,7 @@ def test_an_endpoint_that_only_streams_ends_the_run_with_one_line(
     setting = "--env.judge_base_url" if role == "judge" else "--openai.base_url"
     assert run.code == 2
     assert (
-        run.said.count("answers in streams alone, and JudgeGym does not stream") == 1
+        run.said.count("only streams its responses, and JudgeGym does not stream") == 1
         and setting in run.said
     )
     assert "To resume" not in run.said and "Traceback" not in run.said
@@ -423,7 +423,7 @@ def test_a_text_that_is_empty_because_of_thinking_names_the_setting_of_its_limit
     assert "thinking used up its completion limit; raise --env.judge_max_tokens=64" in said
     run = Arena(tmp_path).rows(2).evaluate(policy=THOUGHT, run="other")
     said = (
-        "has given a completion without a text: thinking used up its limit; raise "
+        "returned a completion without text: thinking used up all its tokens; raise "
         "--env.eval_max_tokens"
     )
     assert run.said.count(said) == 1 and said in json.dumps(

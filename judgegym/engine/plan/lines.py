@@ -136,7 +136,7 @@ class Plan:
         parts: list[str] = []
         if max(seconds) > 0:
             shortest = format_duration(max(seconds))
-            parts.append(f"{shortest} by the limits a minute")
+            parts.append(f"{shortest} by the limits per minute")
         in_turn = sum(at_once)
         replies = [earlier.replies[False] for earlier in self.earlier]
         if calls := sum(history.calls for history in replies):
@@ -172,24 +172,23 @@ class Plan:
         rows, counted = self.estimate.rows, self.estimate.counted
         if counted < rows:
             yield (
-                f"Counted on {counted:,} of {rows:,} {self.unit}s; the others have as much on "
-                "average."
+                f"Counted on {counted:,} of {rows:,} {self.unit}s; the others are assumed to need "
+                "as much on average."
             )
         if not all(load.is_exact for load in self.estimate.roles.values()):
             yield (
-                "In brackets: the least and the most that verdicts can make of it, such as votes "
-                "that agree or differ, critique that changes a verdict or not, and a judge that is "
-                "sure or unsure."
+                "In brackets: the least and the most, which depend on the verdicts: whether votes "
+                "agree, whether critique changes a verdict, and whether the judge is sure."
             )
         if self.dry.asks_for_several:
             yield (
-                "An endpoint that gives one completion a request is asked for each by itself: more "
-                "calls and prompts."
+                "An endpoint that returns only one completion per request gets a request for each: "
+                "more calls and prompt tokens."
             )
         if self.estimate.roles:
             yield (
-                "Requests that fail, and replies without a verdict, are asked for again, on top. "
-                "Nobody was asked."
+                "Retries of failed requests and of replies without a verdict are not included. No "
+                "model was called."
             )
 
 

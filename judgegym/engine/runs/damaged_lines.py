@@ -66,14 +66,14 @@ class _Tally:
             return
         reason = " ".join(str(fault).split())
         if isinstance(fault, KeyError):
-            reason = f"without {reason}"
+            reason = f"the field {reason} is missing"
         self.foreign = self.foreign or f"line {line.number}: {reason[:300]}"
 
     def check(self) -> None:
         """Raise an error if it is another kind of file."""
         if self.foreign and not self.readable:
             raise RunDirectoryError(
-                f"{self.path}: none of its lines can be read, such as {self.foreign}"
+                f"{self.path}: none of its lines can be read; for example, {self.foreign}"
             )
 
 

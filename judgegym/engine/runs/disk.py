@@ -147,8 +147,8 @@ class Disk:
             queued = f"; {lines} lines are kept in memory"
         seconds = time.monotonic() - self._fault.since
         return (
-            f"{self._fault.path} cannot be written to ({self._fault.reason}), for {seconds:.0f} "
-            f"s{queued}"
+            f"{self._fault.path} has not been writable for {seconds:.0f} s "
+            f"({self._fault.reason}){queued}"
         )
 
     def appender(self, path: Path) -> LineWriter:
@@ -255,9 +255,8 @@ class Disk:
             return
         self._fault = _Fault(path, reason, time.monotonic())
         logger.warning(
-            "%s cannot be written to: %s. Nothing new begins, what is in progress finishes and is "
-            "kept in memory; "
-            "the write is retried for up to %.0f s",
+            "%s cannot be written to: %s. No new rows begin; rows in progress finish and are kept "
+            "in memory. Writing is retried for up to %.0f s",
             path,
             reason,
             self._deadline_s,

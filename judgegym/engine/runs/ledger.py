@@ -265,10 +265,7 @@ class CallLedger:
     def loss(self) -> str:
         """How many requests the earlier run has lost, as text."""
         if not self.is_resumed:
-            return (
-                f"it has no {CALLS}, so all that its other rows had been answered is asked for "
-                "again"
-            )
+            return f"it has no {CALLS}, so all calls of its unfinished rows are sent again"
         return f"requests in flight when it stopped, which are sent again: at most {self.lost}"
 
     def row(self, uid: str, group: int | None = None) -> DiskRowLedger:

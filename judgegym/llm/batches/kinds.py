@@ -224,8 +224,8 @@ class AnthropicBatches(BatchApi):
                 break
             if not has_warned:
                 logger.warning(
-                    "batch %s: waiting for %s to end, since one may be it; it is sent again after "
-                    "%.0f minutes",
+                    "batch %s may already have been created: waiting for %s to end, which may be "
+                    "it; after %.0f minutes it is sent again",
                     *(name, ", ".join(candidates), _WAIT_S / 60),
                 )
                 has_warned = True

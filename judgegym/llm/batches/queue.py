@@ -294,7 +294,7 @@ class Batches:
         except EndpointError as error:
             if batch.is_earlier and error.status == 404:
                 logger.warning(
-                    "batch %d of an earlier part of this run is gone: it is sent again",
+                    "batch %d of an earlier part of this run no longer exists: it is sent again",
                     batch.number,
                 )
                 self._send_back(queue, batch, {})
@@ -339,7 +339,7 @@ class Batches:
                     logger.warning("batch %d: %s; it is sent again", batch.number, error)
                 else:
                     logger.warning(
-                        "batch %d: %s; it is looked for before it is sent again",
+                        "batch %d: %s; it is sent again unless the endpoint already has it",
                         batch.number,
                         error,
                     )
@@ -431,11 +431,11 @@ class Batches:
         missing = [line for line in lines.values() if not line.response.done()]
         for line in missing:
             line.resolve(
-                f"no response: the batch is {state.status}, and its results have no line of it"
+                f"no response: the batch is {state.status}, and its results have no line for it"
             )
         if unknown or repeated or missing:
             logger.warning(
-                "batch %d: lines of unknown requests, left out: %d; second lines, left out: %d; "
+                "batch %d: ignored lines of unknown requests: %d; ignored repeated lines: %d; "
                 "missing lines: %d",
                 *(batch.number, unknown, repeated, len(missing)),
             )

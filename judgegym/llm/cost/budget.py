@@ -141,7 +141,7 @@ class Budget:
             if usd >= most:
                 return f"the budget{whose} of ${most:g} is spent: {spent}"
             return (
-                f"the budget{whose} of ${most:g} is spent: {spent}, and the next one may cost "
+                f"the budget{whose} of ${most:g} is spent: {spent}, and the next call may cost "
                 f"${worst:.4f}"
             )
         return None
@@ -159,12 +159,10 @@ class Budget:
         if prices.input is None or prices.output is None:
             raise SettingsError(
                 f"budget_usd: the price of {settings.title} is not known; set "
-                f"{settings.price_settings}, in US "
-                "dollars for a million tokens (0 for an endpoint that costs nothing)"
+                f"{settings.price_settings}, in US dollars per million tokens (0 for an endpoint "
+                "that costs nothing)"
             )
-        if (
-            settings.title != "the policy" and not settings.max_tokens
-        ):  # a policy's is given with each call
+        if settings.title != "the policy" and not settings.max_tokens:  # a policy's: in each call
             self.worst_cost({"messages": None, **settings.extra_body}, settings)
 
     def worst_cost(self, body: Mapping[str, JSON], settings: ChatSettings) -> float:
@@ -180,9 +178,9 @@ class Budget:
         is_chat = "messages" in body
         if is_chat and not any(limits) and prices.output:
             raise SettingsError(
-                f"budget_usd: an answer of {settings.title} may be of any length, so that its cost "
-                "has no limit; set "
-                "the most tokens of an answer (judge_max_tokens, eval_max_tokens, train_max_tokens)"
+                f"budget_usd: a completion of {settings.title} may be of any length, so that its "
+                "cost has no limit; limit its tokens (judge_max_tokens, eval_max_tokens, "
+                "train_max_tokens)"
             )
         completion = 0
         if is_chat:

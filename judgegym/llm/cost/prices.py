@@ -54,7 +54,7 @@ def find_prices(
 def _log_prices(model: str, entry: KnownModel) -> None:
     prices = entry.prices
     logger.info(
-        "%s: $%g a million prompt tokens, $%g a million of answers, by our table (%s, %s, %s); "
-        "settings override it",
+        "%s: $%g per million prompt tokens, $%g per million completion tokens, from the built-in "
+        "table (%s, %s, %s); settings override it",
         *(model, prices.input, prices.output, entry.provider, entry.as_of, entry.pricing),
     )

@@ -94,8 +94,8 @@ class CheckedConnector(aiohttp.TCPConnector):
         if key not in self._sends_unasked:
             self._sends_unasked.add(key)
             logger.warning(
-                "%s:%s has sent an answer that no request had asked for: its connections are not "
-                "reused from now on",
+                "%s:%s sent a response that belongs to no request: its connections are no longer "
+                "reused",
                 key.host,
                 key.port,
             )

@@ -317,7 +317,7 @@ def _translate(sent: dict[str, JSON], name: str, value: JSON) -> None:
     fields = mapping_or_empty(value)
     if name in _REFUSED_FIELDS:
         raise SettingsError(
-            f"{name!r} is no field of Anthropic's Messages API; leave it out, or use api=openai"
+            f"{name!r} is not a field of Anthropic's Messages API; leave it out, or use api=openai"
         )
     if name in ("max_completion_tokens", "max_tokens"):
         sent["max_tokens"] = value

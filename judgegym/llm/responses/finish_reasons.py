@@ -104,6 +104,6 @@ def parse_accepted(words: Iterable[str]) -> frozenset[str]:
             raise ValueError("a finish reason is empty; expected words such as done")
         if (description := _DESCRIPTIONS.get(_STATES.get(word, "unknown"))) is not None:
             raise ValueError(
-                f"{word!r} says that an answer {description}; it cannot be accepted as whole"
+                f"{word!r} means that a response {description}; it cannot be accepted as complete"
             )
     return accepted

@@ -61,9 +61,8 @@ _NO_REASON = "(none)"
 _LONGEST_NAME = 300
 
 _GAPS = (
-    "gives no ids of some tokens, such as those within a character that takes several: of such an "
-    "answer, the tokens "
-    "up to the first that may be missing are known and trained on"
+    "returns no ids for some tokens, such as those of a character made of several: of such a "
+    "response, only the tokens before the first missing one are known and trained on"
 )
 
 _BUSY = frozenset({429, 503, 529})  # 529: Anthropic's "overloaded"
@@ -181,9 +180,9 @@ class Habits:
             return None
         return AttemptFailure(
             FailureKind.REJECTED,
-            f"its answers end with the finish_reason {self.unknown!r}, which is not known to mean "
-            "a whole answer; if "
-            f"it does, accept it with --{self.rules.setting}={self.unknown}",
+            f"its responses end with the finish_reason {self.unknown!r}, which is not known to "
+            "mean a complete response; if it does, accept it with "
+            f"--{self.rules.setting}={self.unknown}",
             200,
         )
 
@@ -207,8 +206,8 @@ class Habits:
             if (taken := self.without_reason - _ANSWERS_IN_DOUBT) > 0:
                 self.log_once(
                     "late",
-                    f"gives a finish_reason now; {taken} answers without one were taken to be "
-                    "whole",
+                    f"now gives a finish_reason; {taken} responses without one were taken to be "
+                    "complete",
                 )
         if self.gives_known or not present:
             return
@@ -227,7 +226,7 @@ class Habits:
         if model_name not in self.served:
             if self.served and len(self.served) < _MOST_REASONS:
                 logger.warning(
-                    "%s answers as %s now, and as %s before",
+                    "%s now names the model %s in its responses, before %s",
                     self.name,
                     model_name,
                     next(reversed(self.served)),
@@ -525,12 +524,11 @@ def check_choice(choice: Choice, rules: FinishRules, *, calls_tools: bool = Fals
     if max(len(choice.text), len(choice.reasoning or ""), len(choice.refusal or "")) > LONGEST_TEXT:
         return f"a text of more than {LONGEST_TEXT} characters"
     if state == "broken_off":
-        return f"the answer broke off: finish_reason {choice.finish_reason!r}"
+        return f"the response broke off: finish_reason {choice.finish_reason!r}"
     if state == "unknown":
         return (
-            f"the answer ends with the finish_reason {choice.finish_reason!r}, which is not known "
-            "to mean a whole "
-            f"answer (--{rules.setting} accepts it)"
+            f"the response ends with the finish_reason {choice.finish_reason!r}, which is not "
+            f"known to mean a complete response (--{rules.setting} accepts it)"
         )
     if choice.refusal is not None:
         return replace(choice, finish_reason="refusal")

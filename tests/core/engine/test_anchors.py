@@ -75,16 +75,14 @@ def test_a_judge_that_is_swapped_behind_its_name_is_told_in_one_run(tmp_path: Pa
     with serving(lambda request, number: now[0](request, number)) as endpoint:
         first, general, calls = run_at(endpoint, tmp_path, "first", cache)
         assert calls == 1 + 3 * 60
-        assert (
-            "Anchors: the first run of m with these settings; 60 are judged 3 times" in first.said
-        )
+        assert "first run of m with these settings. It judges 60 anchors 3 times" in first.said
         assert general["served_models"] == {"judge": {"m-0711 (fp_1)": 181}}
         assert (general["anchors"]["judgments"], general["anchors"]["test"]) == (180, None)
 
         same, general, calls = run_at(endpoint, tmp_path, "same", cache)
         assert calls == 60  # the row is in the cache; anchors are new calls in each run
         assert (
-            "no change of m is shown since" in same.said
+            "no sign that m has changed since" in same.said
             and "0 of 60 anchors flipped (expected 0" in same.said
         )
         assert general["anchors"]["has_changed"] is False
@@ -139,10 +137,10 @@ def test_other_settings_or_anchors_begin_anew(tmp_path: Path) -> None:
     other, _, _ = run(tmp_path, "other", judge(steady), "--scale_max=6")
     assert "the first run of m with these settings" in other.said
     seed, _, _ = run(tmp_path, "seed", judge(steady), "--seed=3")
-    assert "no change of m is shown since" in seed.said
+    assert "no sign that m has changed since" in seed.said
     anchors(tmp_path, 3)
     more, _, _ = run(tmp_path, "more", judge(steady))
-    assert "the first run of m with these settings; 3 are judged" in more.said
+    assert "the first run of m with these settings. It judges 3 anchors" in more.said
 
 
 @pytest.mark.slow
@@ -241,7 +239,7 @@ def test_evaluations_judge_anchors_with_their_own_judge(tmp_path: Path) -> None:
         1 + 4,
         1 + 4,
     ]  # the same judge with the same settings, whatever asks it
-    assert "no change of the-judge is shown since" in judged.said
+    assert "no sign that the-judge has changed since" in judged.said
     assert judged.general["anchors"]["test"]["rows"] == 4
 
 

@@ -198,7 +198,7 @@ async def test_endpoint_that_answers_nothing_but_429_is_told_of_with_its_words_a
         await endpoint.arrived(12)
         assert client.throttle_notice is not None and client.waiting is None
         assert (
-            f"the judge at {endpoint.base_url} answers nothing but HTTP 429, for 0 s: {message}"
+            f"the judge at {endpoint.base_url} has answered only HTTP 429 for 0 s: {message}"
             == client.throttle_notice
         )
         is_free.set()
@@ -207,6 +207,6 @@ async def test_endpoint_that_answers_nothing_but_429_is_told_of_with_its_words_a
     said = [
         record.getMessage()
         for record in caplog.records
-        if "nothing but HTTP 429" in record.getMessage()
+        if "answered only HTTP 429" in record.getMessage()
     ]
     assert len(said) == 1

@@ -229,7 +229,7 @@ def test_first_answers_without_finish_reason_are_asked_again_before_they_are_bel
     assert broken(of(choice(finish=None), habits=habits), "no finish_reason")
     assert [record.getMessage() for record in caplog.records] == [
         "http://h/v1 gives no finish_reason: its answers are taken to be whole",
-        "http://h/v1 gives a finish_reason now; 3 answers without one were taken to be whole",
+        "http://h/v1 now gives a finish_reason; 3 responses without one were taken to be complete",
     ]
 
 

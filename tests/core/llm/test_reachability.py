@@ -76,7 +76,7 @@ async def test_all_calls_wait_for_an_endpoint_and_their_deadline_counts_from_whe
     while client.waiting is None or client.limit.in_flight:  # noqa: ASYNC110  # the state that is tested
         await asyncio.sleep(0)
     now += 50.0
-    assert client.waiting == f"the judge at {port.base_url} refuses connections, for 50 s"
+    assert client.waiting == f"the judge at {port.base_url} has refused connections for 50 s"
     assert not any(call.done() for call in calls)
     async with port.open() as endpoint:
         answers = await asyncio.gather(*calls)
@@ -178,7 +178,8 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
     replica = Replica(Endpoint("http://h/v1", "m"))
     found = away([replica], "the judge", 0.2)
     with pytest.raises(
-        EndpointError, match=r"away for \d s, the limit is 0\.2 s \(--endpoint_away_deadline\)"
+        EndpointError,
+        match=r"unreachable for \d s, the limit is 0\.2 s \(--endpoint_away_deadline\)",
     ):
         while True:
             found.note_unreachable(replica, REFUSED)

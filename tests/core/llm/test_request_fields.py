@@ -235,7 +235,7 @@ async def test_what_an_extra_body_asks_for_and_no_request_can_do_without_is_name
     reply = refused(f"{name} is not supported by this model")
     async with ScriptedEndpoint(reply) as endpoint:
         client = connect(endpoint, extra_body={name: True}, url_setting="--openai.base_url")
-        with pytest.raises(RunStop, match=rf"refuses {name}, which --openai\.extra_body asks for"):
+        with pytest.raises(RunStop, match=rf"refuses {name}, which --openai\.extra_body sets"):
             await client.chat(ASK)
 
 

@@ -64,7 +64,9 @@ def test_wrong_paths_are_one_line_and_exit_code_2(
             tmp_path / "words.jsonl",
         ): "words.jsonl, line 1: neither a row of a scored file nor a group of rollouts: scores: "
         "Field required",
-        (other,): "samples.jsonl: none of its lines can be read, such as line 1: without 'uid'",
+        (
+            other,
+        ): "samples.jsonl: none of its lines can be read; for example, line 1: the field 'uid' is missing",
         (
             run,
             "--output",

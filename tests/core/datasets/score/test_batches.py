@@ -139,7 +139,7 @@ def test_a_request_is_sent_again_a_bounded_number_of_times(tmp_path: Path) -> No
         ended = scoring(*in_batches("openai", "--judge_batch_retries=2"), rows=ROWS)
     assert (
         ended.code == 1
-        and "results have no line of it" in scoring.run.path.joinpath("failures.jsonl").read_text()
+        and "results have no line for it" in scoring.run.path.joinpath("failures.jsonl").read_text()
     )
     assert (
         len(judge.batches) == 3
@@ -308,7 +308,7 @@ def test_a_batch_that_is_not_found_is_created_anew_after_a_time_and_that_is_said
         )
         ended = scoring(*in_batches("anthropic"), rows=ROWS)
     assert ended.code == 0, ended.said
-    assert "waiting for other to end, since one may be it" in ended.said
+    assert "waiting for other to end, which may be it" in ended.said
     assert len(judge.batches) == 2 and scoring.out.read_bytes() == live.out.read_bytes()
 
 

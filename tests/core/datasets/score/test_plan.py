@@ -154,7 +154,7 @@ def test_costs_budgets_and_times(tmp_path: Path) -> None:
         (2000 * plan.prompt_tokens + 10 * 100 * 10000) / 1e6, abs=0.01
     )
     assert plan.words["budget"] == "$3 are not enough"
-    assert plan.words["least time"].startswith("60 s by the limits a minute")  # five go at once
+    assert plan.words["least time"].startswith("60 s by the limits per minute")  # five go at once
     short = read_plan(score(data, *prices, "--budget_calls=10", "--plan=20").successful().out)
     assert (short.models["judge"].reply_tokens.usual, short.words["budget"]) == (
         20 * 10,

@@ -37,7 +37,7 @@ async def test_gate_is_closed_until_the_lines_of_all_files_are_written(
         second.append(b"%d\n" % number)
     assert disk.waiting is not None
     assert (
-        "first cannot be written to (No space left on device), for 0 s; 7 lines are kept"
+        "first has not been writable for 0 s (No space left on device); 7 lines are kept"
         in disk.waiting.replace("second", "first")
     )
     waiters = [asyncio.create_task(disk.ready()) for _ in range(5)]
@@ -51,7 +51,7 @@ async def test_gate_is_closed_until_the_lines_of_all_files_are_written(
     )
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2, "it is said once that it is full, and once that it is not"
-    assert "cannot be written to: No space left on device. Nothing new begins" in said[0]
+    assert "cannot be written to: No space left on device. No new rows begin" in said[0]
     assert "can be written to again" in said[1]
 
 
@@ -60,7 +60,7 @@ async def test_disk_that_stays_full_ends_the_wait_with_one_message(tmp_path: Pat
     disk.appender(tmp_path / "file").append(b"1\n")
     with pytest.raises(
         DiskFull,
-        match=r"stopped: .*file cannot be written to \(No space .*1 lines are kept in memory",
+        match=r"stopped: .*file has not been writable for .*\(No space .*1 lines are kept in memory",
     ):
         await asyncio.wait_for(disk.ready(), LONG)
 
@@ -112,7 +112,7 @@ async def test_file_that_can_never_be_replaced_is_as_it_was(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(DiskFull, match="file cannot be written to"):
+    with pytest.raises(DiskFull, match="file has not been writable"):
         await asyncio.wait_for(Disk(0.05, retry_s=0.01).write(tmp_path / "file", b"new"), LONG)
     assert list(contents(tmp_path).items()) == [("file", b"old")]
 

@@ -108,7 +108,7 @@ def test_last_of_several_lines_of_a_row_counts(run: RunDirectory) -> None:
         (
             b"{}\n",
             b"",
-            r"samples\.jsonl: none of its lines can be read, such as line 1: uid: Field required",
+            r"samples\.jsonl: none of its lines can be read; for example, line 1: uid: Field required",
         ),
     ],
 )

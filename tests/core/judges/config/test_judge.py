@@ -155,7 +155,7 @@ def test_a_name_of_no_model_is_refused_with_its_setting(
     with pytest.raises(ValidationError) as raised:
         settings(**{field: name}, **others)
     (error,) = raised.value.errors()
-    assert error["loc"] == (field,) and "name of a model" in error["msg"]
+    assert error["loc"] == (field,) and "a model's name" in error["msg"]
 
 
 # -----------------------------------------------------------------------------------------------------------

@@ -189,7 +189,7 @@ async def test_unusable_answers_are_paid_for(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body=completion(""))) as endpoint:
         with pytest.raises(
             BudgetError,
-            match=r"of \$15 is spent: \$10.0000 for 2 calls, and the next one may cost \$10.0000",
+            match=r"of \$15 is spent: \$10.0000 for 2 calls, and the next call may cost \$10.0000",
         ):
             await connect(endpoint, budget=Budget(usd=15.0), prices=PRICED, max_tokens=10).chat(
                 ask(1)

@@ -97,7 +97,10 @@ def test_a_change_of_what_is_served_is_said(caplog: pytest.LogCaptureFixture) ->
     for fingerprint in ("fp_1", "fp_1", "fp_2", "fp_1"):
         habits.note_served({"model": "m", "system_fingerprint": fingerprint})
     assert habits.served == Counter({"m (fp_1)": 3, "m (fp_2)": 1})
-    assert caplog.text.count("http://x answers as m (fp_2) now, and as m (fp_1) before") == 1
+    assert (
+        caplog.text.count("http://x now names the model m (fp_2) in its responses, before m (fp_1)")
+        == 1
+    )
 
 
 def test_compared_runs_say_where_other_models_were_served() -> None:
