@@ -92,7 +92,7 @@ class Reachability:
         if self.is_any_reachable:
             return None
         if not self._is_starting:
-            return f"{self._who} has refused connections for {self.unreachable_for_s:.0f} s"
+            return f"{self._who} refuses connections, for {self.unreachable_for_s:.0f} s"
         left = max(0.0, self._limit_s - self.unreachable_for_s)
         return (
             f"{self._who} has never answered and refuses connections; {left:.0f} s left "

@@ -295,7 +295,7 @@ def test_endpoint_that_was_never_there_ends_the_command_with_its_url_and_its_set
     assert ended.code == 2, ended.said
     assert "Traceback" not in ended.said
     err = " ".join(ended.err.split())
-    assert f"the judge at {url} has never answered" in err
+    assert f"the judge at {url} has not answered within" in err
     assert (
         f"--{command.section}judge_base_url" in err
         and f"--{command.section}wait_for_endpoints" in err

@@ -184,7 +184,7 @@ def test_an_anchor_without_a_verdict_is_left_out(tmp_path: Path) -> None:
         (
             [{"prompt": "Q", "response": "r"}],
             ["--judge=rule", "--rule=number"],
-            "the judge asks no endpoint",
+            "the judge calls no endpoint",
         ),
     ],
 )

@@ -76,7 +76,7 @@ async def test_all_calls_wait_for_an_endpoint_and_their_deadline_counts_from_whe
     while client.waiting is None or client.limit.in_flight:  # noqa: ASYNC110  # the state that is tested
         await asyncio.sleep(0)
     now += 50.0
-    assert client.waiting == f"the judge at {port.base_url} has refused connections for 50 s"
+    assert client.waiting == f"the judge at {port.base_url} refuses connections, for 50 s"
     assert not any(call.done() for call in calls)
     async with port.open() as endpoint:
         answers = await asyncio.gather(*calls)

@@ -146,7 +146,7 @@ def test_an_endpoint_without_counts_ends_a_budget_of_dollars_with_the_way_on(
         sent = len(judge.requests)
         assert ended.code == 3
         assert sent < 3, "what had reserved its worst cost is sent, and nothing after that"
-        assert "does not count the tokens" in ended.said
+        assert "reports no token counts" in ended.said
         assert going_on(ended.said)[-1] == f"--budget_calls={2 * sent}"
         ended = score(*going_on(ended.said)[:-1], "--budget_calls=3", *prices)
         assert (ended.code, len(judge.requests)) == (0, 3), ended.said

@@ -132,9 +132,7 @@ async def test_on_a_terminal_there_is_a_bar_that_fits_and_the_log_has_the_lines(
     clock: Clock, monkeypatch: pytest.MonkeyPatch, said: Callable[[], list[str]], width: int
 ) -> None:
     terminal, log = screen(monkeypatch, "stderr", width=width), list[str]()
-    away = (
-        "the judge at http://10.1.2.3:8000/v1 has refused connections for 12 s; all its calls wait"
-    )
+    away = "the judge at http://10.1.2.3:8000/v1 refuses connections, for 12 s; all its calls wait"
     costs = {"judge": 12.3456, "policy": None}
     steps = [(1.0, state(row * 100, costs=costs, waiting=away)) for row in range(1, 11)]
     await run(clock, [(0.0, state(0)), *steps], left=1000, log=log.append)
