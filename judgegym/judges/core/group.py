@@ -292,9 +292,9 @@ _MAX_LISTED_LOOKS = 3
 def describe_looks(looks: Sequence[Look]) -> str:
     """Describe an answer's position and points in each call; of many calls the sums.
 
-    >>> looks_in_words([Look(2, 8, 0.7), Look(7, 8, 0.6)])
+    >>> describe_looks([Look(2, 8, 0.7), Look(7, 8, 0.6)])
     'place 2 of 8: 0.7; place 7 of 8: 0.6'
-    >>> looks_in_words([Look(1, 2, 1.0), Look(2, 2, 0.5)] * 7)
+    >>> describe_looks([Look(1, 2, 1.0), Look(2, 2, 0.5)] * 7)
     '14 games, 7 shown first: 10.5 points'
     """
     if not looks:
@@ -313,7 +313,7 @@ def describe_looks(looks: Sequence[Look]) -> str:
 def describe_orders(orders: OrderAgreement) -> str:
     """Describe how far the orders agree; empty if no pair was seen in both.
 
-    >>> orders_in_words(OrderAgreement(agreed=26, pairs=28))
+    >>> describe_orders(OrderAgreement(agreed=26, pairs=28))
     'the orders agree on 26 of 28 pairs'
     """
     if orders.pairs:
