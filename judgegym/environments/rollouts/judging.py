@@ -51,8 +51,8 @@ _FORMAT_WARNING = (
 class GroupComparison:
     """Comparison of the completions of a group with each other.
 
-    judge: the kind of the judge of groups.
-        judge: which judge of groups did it.
+    Attributes:
+        judge: the kind of the judge of groups.
         anchored: whether a baseline or reference was one more member: 0.5 is as good as that.
         orders: how far the judge's preferences agree between the orders of the answers.
         calls: number of calls, including failed and cached ones.
