@@ -176,8 +176,8 @@ def resumable(
     """
 
     def explain_resuming(spent: Expense | None = None) -> str:
-        kept, command = describe_kept(), resume_command(spent)
-        return f"{kept}. To {verb}:\n  {command}"
+        kept_words, command = describe_kept(), resume_command(spent)
+        return f"{kept_words}. To {verb}:\n  {command}"
 
     try:
         yield
@@ -198,9 +198,9 @@ def resumable(
         sent = format_calls(spent.calls)
         if spent.usd is not None:
             sent += " and " + format_dollars(spent.usd)
-        kept, command = describe_kept(), resume_command(spent)
+        kept_words, command = describe_kept(), resume_command(spent)
         raise BudgetError(
-            f"{error} ({sent} in all); {kept}. Nothing that was paid for is lost. "
+            f"{error} ({sent} in all); {kept_words}. Nothing that was paid for is lost. "
             f"To {verb}:\n  {command}"
         ) from error
     except AlarmStop as error:

@@ -204,7 +204,7 @@ class AnthropicBatches(BatchApi):
         return _require_id(await self._json(self._path, Upload(data, may_count_twice=True)))
 
     async def find(self, name: str, requests: int, since: float) -> str | None:
-        """See `BatchApi`. Wait at most `_WAIT_S` for unfinished batches that may be the right one."""
+        """See `BatchApi`. Wait at most `_WAIT_S` for unfinished batches that may be it."""
         candidates = []
         async for entry in self._created_since(since):
             counts = mapping_or_empty(entry.get("request_counts"))

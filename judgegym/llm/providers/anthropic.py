@@ -265,10 +265,10 @@ def _messages(body: Mapping[str, JSON]) -> Iterator[tuple[str, list[tuple[str, B
         if isinstance(message, Mapping):
             role, content = message.get("role"), message.get("content")
         if role not in ("system", "user", "assistant") or not isinstance(content, str | list):
-            found = type(content).__name__
+            type_name = type(content).__name__
             raise SettingsError(
-                f"a message of role {role!r} with {found} as content cannot be sent to Anthropic's "
-                "Messages API: expected a text of system, user or assistant"
+                f"a message of role {role!r} with {type_name} as content cannot be sent to "
+                "Anthropic's Messages API: expected a text of system, user or assistant"
             )
         yield (
             str(role),

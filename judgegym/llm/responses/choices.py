@@ -100,8 +100,8 @@ def _parse_parts(content: JSON) -> tuple[str, str, str]:
     if content is None:
         return "", "", ""
     if not isinstance(content, Sequence):
-        found = type(content).__name__
-        raise NotACompletion(f"a message's content is {found}, not text")
+        type_name = type(content).__name__
+        raise NotACompletion(f"a message's content is {type_name}, not text")
     texts, thoughts, refusals = list[str](), list[str](), list[str]()
     for part in content:
         kind = None
