@@ -175,7 +175,7 @@ def test_the_first_rows_are_tried_and_then_the_others(command: Scoring) -> None:
     )
     assert command("--resume").code == 0
     assert (len(command.judge.requests), out.read_bytes()) == (20 + 20, whole)
-    assert "expected --limit, or --shard and --merge" in command("--limit=4", "--shard=1/2").err
+    assert "leave out --limit, or --shard and --merge" in command("--limit=4", "--shard=1/2").err
 
 
 @pytest.mark.slow
