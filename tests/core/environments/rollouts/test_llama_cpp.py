@@ -92,7 +92,7 @@ async def test_tokens_that_it_leaves_out_end_the_sequence(caplog: pytest.LogCapt
         check(rollout, question(), b"caf", whole=False)
         assert rollout.completion.answer == "caf\u00e9 \U0001f9a5!", "the whole text is judged"
     (warning,) = warnings(caplog)
-    assert "no ids of some tokens" in warning
+    assert "no ids for some tokens" in warning
 
 
 @pytest.mark.parametrize(
