@@ -228,8 +228,8 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
         if is_prompt_file(str(prompt)):
             if extra_name is not None:
                 raise SettingsError(
-                    f"{extra_name}: the prompt file {prompt} sets it; pass either a file or a prompt "
-                    "with its scale"
+                    f"{extra_name}: the prompt file {prompt} sets it; pass either a file or a "
+                    "prompt with its scale"
                 )
         elif scale is None:
             raise SettingsError(

@@ -110,7 +110,10 @@ class OpenJudge(JudgeSession[Judge[DetailT]], Generic[DetailT]):
             )
             missing = [name for name in required if name not in row]
             if unknown or missing:
-                problem = f"no {missing[0]!r}" if missing else f"the unknown {unknown[0]!r}"
+                if missing:
+                    problem = f"no {missing[0]!r}"
+                else:
+                    problem = f"the unknown {unknown[0]!r}"
                 parameter_list = ", ".join(parameters)
                 raise DataError(
                     f"rows[{number}]: found {problem}; this judge takes {parameter_list}"

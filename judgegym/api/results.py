@@ -61,7 +61,9 @@ class TextTable:
 
     def _repr_html_(self) -> str:
         """Return the table as HTML, for notebooks."""
-        title = f"<caption>{html.escape(self.title)}</caption>" if self.title else ""
+        title = ""
+        if self.title:
+            title = f"<caption>{html.escape(self.title)}</caption>"
         head = "".join(f"<th>{html.escape(name)}</th>" for name in self.header)
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(_cut(cell))}</td>" for cell in row) + "</tr>"

@@ -61,7 +61,10 @@ def find_distribution(word: str) -> str:
     Empty for a built-in name, a file or a class.
     """
     name = word.replace("-", "_")
-    point = None if name in built_in_modules() else read_installed_environments().get(name)
+    if name in built_in_modules():
+        point = None
+    else:
+        point = read_installed_environments().get(name)
     if point is None:
         return ""
     return point.distribution
@@ -95,7 +98,9 @@ def load_environment(word: str) -> type[JudgedEnv[Any, Any, Any]]:
     if normalized in installed:
         return load_installed(installed[normalized])
     names = environment_names()
-    file_hint = f" (a file of that name is here: {word}.py)" if Path(f"{word}.py").is_file() else ""
+    file_hint = ""
+    if Path(f"{word}.py").is_file():
+        file_hint = f" (a file of that name is here: {word}.py)"
     suggestion = suggest_similar(normalized, names)
     name_list = ", ".join(names)
     raise SettingsError(

@@ -127,7 +127,10 @@ def _format_values(title: str, values: Sequence[str]) -> Iterator[str]:
 def _list_datasets(env_type: type[JudgedEnv[Any, Any, Any]], config: EnvConfig) -> Iterator[str]:
     for name in env_type.spec.offline_samples:
         default = getattr(config, name)
-        default_text = default if default is not None else "none by default: hub name or file"
+        if default is not None:
+            default_text = default
+        else:
+            default_text = "none by default: hub name or file"
         yield (f"--env.{name}  {default_text}")
 
 

@@ -419,6 +419,7 @@ def _check_sendable(key: str, subject: str) -> str:
         position = key.index(wrong) + 1
         key_length = len(key)
         raise SettingsError(
-            f"{subject} has {name} at position {position} of {key_length}, which no header can contain"
+            f"{subject} has {name} at position {position} of {key_length}, which no header can "
+            "contain"
         )
     return key

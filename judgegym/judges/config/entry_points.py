@@ -127,7 +127,10 @@ def _resolve_owner(owners: Mapping[str, EntryPoint], is_built_in: bool) -> Itera
     if _NAME.fullmatch(name) is None:
         refusal = f"{brought_by} brings this name; expected letters, digits, - and _"
     elif is_built_in or is_of_core:
-        refusal = f"{CORE_DISTRIBUTION} and {brought_by} bring this name; that of {CORE_DISTRIBUTION} is used"
+        refusal = (
+            f"{CORE_DISTRIBUTION} and {brought_by} bring this name; that of {CORE_DISTRIBUTION} is "
+            "used"
+        )
     elif len(plugins) > 1:
         refusal = f"{brought_by} bring this name; uninstall one of them"
     yield EntryPoint(name, plugins[0].target, brought_by, refusal)

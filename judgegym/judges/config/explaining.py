@@ -46,7 +46,9 @@ def explain_flag(
         pairs = pairwise(words)  # --name=value, or --name value
         flag_values = [value for flag, value in pairs if flag == f"--{name}"]
         is_shown = flag_values and _is_safe_to_show(settings_type, name.split("."))
-        received = f", got {flag_values[-1][:_MAX_VALUE_LENGTH]!r}" if is_shown else ""
+        received = ""
+        if is_shown:
+            received = f", got {flag_values[-1][:_MAX_VALUE_LENGTH]!r}"
         return f"--{name} (command line): cannot be read; expected JSON{received}"
     if unknown is None:
         return "command line: " + re.sub(r"^error parsing CLI: ", "", message)
@@ -103,7 +105,10 @@ def _explain(
         siblings = _list_siblings(settings_type, parts)
         if siblings:
             close = difflib.get_close_matches(parts[-1], siblings, n=1)
-            hint = f", did you mean {close[0]}?" if close else f"; expected {', '.join(siblings)}"
+            if close:
+                hint = f", did you mean {close[0]}?"
+            else:
+                hint = f"; expected {', '.join(siblings)}"
             return f"{shown_name}{origin}: unknown setting{hint}"
         suggestion = suggest_settings(settings_type, name)
         return f"{shown_name}{origin}: unknown setting{suggestion}"

@@ -149,7 +149,10 @@ class DeclaredSetting:
 
         `serve` reads both data settings: it trains on one and evaluates on the other.
         """
-        fallback_name = None if verb == "serve" and self.group == "data" else self._fact("fallback")
+        if verb == "serve" and self.group == "data":
+            fallback_name = None
+        else:
+            fallback_name = self._fact("fallback")
         if fallback_name is None:
             return None
         prefix = self.name.removesuffix(self.field)

@@ -61,7 +61,10 @@ def find_config_file(value: str | os.PathLike[str]) -> Path:
         return path
     if path.name not in list_presets():
         close = difflib.get_close_matches(path.name, list_presets(), n=1, cutoff=0.6)
-        guess = f"did you mean {close[0]}?" if close else f"presets: {', '.join(list_presets())}"
+        if close:
+            guess = f"did you mean {close[0]}?"
+        else:
+            guess = f"presets: {', '.join(list_presets())}"
         raise SettingsError(f"--config: {path.name!r} is neither a file nor a preset; {guess}")
     return _FOLDER / f"{path.name}{_ENDING}"
 

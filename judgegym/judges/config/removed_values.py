@@ -54,7 +54,10 @@ class RemovedValue:
             section = getattr(section, name, None)
         if section is not None and self._is_in_force(section, settings):
             return None
-        constant = "unset" if setting.constant is None else wire.dumps(setting.constant).decode()
+        if setting.constant is None:
+            constant = "unset"
+        else:
+            constant = wire.dumps(setting.constant).decode()
         if setting.is_in_force is None:
             state = f"was removed, and is always {constant}"
         else:
@@ -195,7 +198,9 @@ def take_removed_flags(
         flag, equals, value = word.partition("=")
         name = flag.removeprefix("--")
         positive = name.removeprefix("no-")
-        setting = _find_removed_flag(model, name) if word.startswith("--") else None
+        setting = None
+        if word.startswith("--"):
+            setting = _find_removed_flag(model, name)
         if positive != name and word.startswith("--"):
             switch = _find_removed_flag(model, positive)
         else:

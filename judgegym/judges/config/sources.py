@@ -386,7 +386,10 @@ def settings_from_keywords(
         model = compose(model, remaining)
     for name in remaining:
         if name not in model.model_fields:
-            readers = model.readers(name) if issubclass(model, ComposedSettings) else []
+            if issubclass(model, ComposedSettings):
+                readers = model.readers(name)
+            else:
+                readers = []
             if readers:
                 reader_list = " or ".join(readers)
                 raise SettingsError(f"{prefix}{name}: nothing reads it without {reader_list}")

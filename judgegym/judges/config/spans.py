@@ -102,11 +102,20 @@ class QuickTracer(SpanTracer):
         kind = kind or SpanKind.INTERNAL
         if parent_span is not None and carrier is None:
             return QuickSpan(self, name, kind, attributes, parent_span.trace, parent_span.span_id)
-        context = self._current() if carrier is None else self._propagator.extract(carrier)
+        if carrier is None:
+            context = self._current()
+        else:
+            context = self._propagator.extract(carrier)
         parent = trace.get_current_span(context).get_span_context()
-        trace_id = parent.trace_id if parent.is_valid else self.ids.generate_trace_id()
+        if parent.is_valid:
+            trace_id = parent.trace_id
+        else:
+            trace_id = self.ids.generate_trace_id()
         sampled = self._sampler.should_sample(context, trace_id, name, kind)
-        flags = _SAMPLED if sampled.decision is Decision.RECORD_AND_SAMPLE else _NO_FLAGS
+        if sampled.decision is Decision.RECORD_AND_SAMPLE:
+            flags = _SAMPLED
+        else:
+            flags = _NO_FLAGS
         caller = parent.span_id if parent.is_remote else None
         shared = _Trace(trace_id, flags, sampled.trace_state or _NO_STATE, caller, context)
         return QuickSpan(self, name, kind, attributes, shared, parent.span_id)

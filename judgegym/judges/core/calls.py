@@ -239,7 +239,10 @@ def failed_judgment(
         explanation: why there is no verdict; by default the errors of the calls.
         detail: details without a verdict, such as the judge's texts.
     """
-    status = Status.JUDGE_FAILED if any(call.failed for call in calls) else Status.UNPARSABLE
+    if any(call.failed for call in calls):
+        status = Status.JUDGE_FAILED
+    else:
+        status = Status.UNPARSABLE
     reason = join_errors(calls) if explanation is None else explanation
     return Judgment(None, status, explanation=reason, calls=tuple(calls), detail=detail)
 
@@ -262,7 +265,10 @@ def _why_no_verdict(choice: Choice, settings: ChatSettings) -> str:
         return "the judge's thinking never ends, so that its text has no verdict"
     line = " ".join(choice.text[-_EXCERPT_LENGTH * 4 :].split())
     line = "".join(character if character.isprintable() else " " for character in line)
-    excerpt = line if len(line) <= _EXCERPT_LENGTH else f"…{line[-_EXCERPT_LENGTH:]}"
+    if len(line) <= _EXCERPT_LENGTH:
+        excerpt = line
+    else:
+        excerpt = f"…{line[-_EXCERPT_LENGTH:]}"
     return f'no verdict could be read in the judge\'s text, which ends "{excerpt}"'
 
 

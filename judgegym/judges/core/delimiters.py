@@ -238,7 +238,10 @@ class Prompt:
     @classmethod
     def from_texts(cls, system: str | None, user: str, suspects: int) -> Prompt:
         """Make a prompt of a user message, after a system message if there is one."""
-        messages = [] if system is None else [Message(role="system", content=system)]
+        if system is None:
+            messages = []
+        else:
+            messages = [Message(role="system", content=system)]
         return cls([*messages, Message(role="user", content=user)], suspects)
 
 
@@ -285,7 +288,7 @@ def _scan(text: str, lookalikes: Lookalikes) -> tuple[EscapedText, int]:
 
 
 def break_tokens(text: str) -> str:
-    """Break up the role tokens of a text outside of the delimiters, such as the judge's own words."""
+    """Break up the role tokens of a text outside of the delimiters, such as a judge's reply."""
     return break_up_tokens(text).text
 
 

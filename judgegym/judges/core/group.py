@@ -188,8 +188,8 @@ class GroupJudge(ABC):
             )
         if count > self.max_responses:
             raise TaskError(
-                f"responses: at most {self.max_responses} against each other, found {count}; send them in "
-                "smaller groups"
+                f"responses: at most {self.max_responses} against each other, found {count}; send "
+                "them in smaller groups"
             )
 
     def compares(self, task: JudgeTask) -> bool:

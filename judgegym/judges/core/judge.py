@@ -100,7 +100,8 @@ class SingleJudge(ABC, Generic[SettingsT, DetailT]):
         shortened_task, left_out = task.shorten_to(self.limit)
         with show_images(task):
             judgment = await self.judge(shortened_task)
-        judgment = replace(judgment, left_out=left_out) if left_out else judgment
+        if left_out:
+            judgment = replace(judgment, left_out=left_out)
         score, unit = judgment.score, judgment.unit_score
         if score is None or unit is None:
             return judgment

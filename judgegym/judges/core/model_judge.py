@@ -268,7 +268,8 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         """Ask to critique and revise a verdict; a structured reply begins with the critique."""
         form = self.settings.form(question.form)
         read = question.read
-        form = None if form is None else form.critique_form()
+        if form is not None:
+            form = form.critique_form()
         name = "_".join(filter(None, (f"critique_{number}", request.component)))
         vote, extra = Vote(number), question.extra
         return await ask(

@@ -183,7 +183,9 @@ class JudgeTask:
 
     def key(self, judge: str) -> str:
         """Return a digest that is the same for equal tasks of the same judge."""
-        aspects = None if self.aspects is None else [aspect.model_dump() for aspect in self.aspects]
+        aspects = None
+        if self.aspects is not None:
+            aspects = [aspect.model_dump() for aspect in self.aspects]
         parts = [
             judge,
             self.prompt,
@@ -445,7 +447,8 @@ def remove_task_thinking(task: JudgeTask, settings: ThinkingSettings) -> JudgeTa
     if settings.judges_whole_text:
         return task
     prompt = render_prompt_text(task.prompt, settings)
-    task = task if prompt == task.prompt else replace(task, prompt=prompt)
+    if prompt != task.prompt:
+        task = replace(task, prompt=prompt)
     if task.written:
         return task
     all_traces = task.traces or ((),) * len(task.responses)

@@ -150,7 +150,10 @@ def check_parts(parts: Mapping[str, TermOptions], combine: Combination) -> None:
         )
     terms = {name: options for name, options in parts.items() if options.role == "term"}
     if not any(options.weight for options in terms.values()):
-        problem = "their weights are all 0" if terms else "all parts are gates or penalties"
+        if terms:
+            problem = "their weights are all 0"
+        else:
+            problem = "all parts are gates or penalties"
         raise ValueError(f"reward: expected a part that counts, but {problem}")
     weighted = [name for name, options in terms.items() if options.weight not in (0.0, 1.0)]
     if combine != "weighted_sum" and weighted:

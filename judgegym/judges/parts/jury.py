@@ -146,7 +146,8 @@ class JurySettings(JudgeSettings):
         if unknown:
             name_list = ", ".join(names)
             raise ValueError(
-                f"jury_weights, jury_sample: no member is named {unknown[0]!r}; the members are {name_list}"
+                f"jury_weights, jury_sample: no member is named {unknown[0]!r}; the members are "
+                f"{name_list}"
             )
         count = len(self.select_counting(names))
         if not count:
@@ -322,7 +323,10 @@ class JuryJudge(PartsJudge[JurySettings, PartOptions]):
         """
         scores = self._align_scores(self.unit_scores(judgments))
         values = scores.values()
-        agreement = {"members": round(1.0 - (max(values) - min(values)), 9)} if scores else {}
+        if scores:
+            agreement = {"members": round(1.0 - (max(values) - min(values)), 9)}
+        else:
+            agreement = {}
         if len(scores) < self.quorum:
             outages = [self._outages[name] for name in self.counting if name in self._outages]
             remaining = len(self.counting) - len(outages)

@@ -34,7 +34,7 @@ PartFields = Mapping[str, JsonValue]
 
 
 class PartOptions(BaseModel):
-    """What a part does in the whole; its other settings are those of its judge. By default it has no options."""
+    """What a part does in the whole; its other settings are those of its judge."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -330,7 +330,10 @@ class PartsJudge(SingleJudge[SettingsT, PartsDetail], Generic[SettingsT, Options
             reasons = "; ".join(f"{name}: {judgments[name].explanation}" for name in missing)
             reason = ": ".join(filter(None, (reason, reasons)))
             statuses = {judgments[name].status for name in [*fatal] or missing}
-            status = Status.JUDGE_FAILED if Status.JUDGE_FAILED in statuses else Status.UNPARSABLE
+            if Status.JUDGE_FAILED in statuses:
+                status = Status.JUDGE_FAILED
+            else:
+                status = Status.UNPARSABLE
             failed = Judgment(
                 None, status, explanation=reason, calls=calls, detail=detail, suspects=suspects
             )

@@ -49,7 +49,8 @@ def _parse_judge(value: object) -> object:
     """
     value = read_text(value)
     judge = value[0] if isinstance(value, list) and len(value) == 1 else value
-    judge = {"judge_model_name": judge} if isinstance(judge, str) else judge
+    if isinstance(judge, str):
+        judge = {"judge_model_name": judge}
     if isinstance(judge, Mapping) and set(judge) == {STEP}:
         return judge
     return {STEP: judge}
@@ -118,7 +119,9 @@ class StepsJudge(PartsJudge[StepsSettings, PartOptions]):
             numbers={LEFT_OUT: len(left_out)} if left_out else {},
             reason=reason,
         )
-        note = f"\n\nnot judged (steps_most): {', '.join(left_out)}" if left_out else ""
+        note = ""
+        if left_out:
+            note = f"\n\nnot judged (steps_most): {', '.join(left_out)}"
         return replace(judgment, explanation=judgment.explanation + note)
 
 

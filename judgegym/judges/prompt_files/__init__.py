@@ -1,1 +1,4 @@
-"""Judges from prompt files: a text with placeholders, a scale, and where the verdict stands in the judge's reply."""
+"""Judges from prompt files.
+
+A file has a text with placeholders, a scale, and the place of the verdict in a judge's reply.
+"""

@@ -95,7 +95,8 @@ class PromptFile(BaseModel):
         _check_scale(self.scale)
         if (placeholder := find_placeholder(self.system or "")) is not None:
             raise ValueError(
-                f"system: {placeholder} in a system message is not delimited; move it into the prompt"
+                f"system: {placeholder} in a system message is not delimited; move it into the "
+                "prompt"
             )
         try:
             template = self.template
@@ -234,7 +235,10 @@ def _locate_fields(data: bytes) -> _FieldLocations:
         return _FieldLocations(lines, {"first_line": line + 1})
     is_joined = prompt.end_mark.line > prompt.start_mark.line
     if is_joined:
-        hint = "; the lines of this text are joined, as YAML says: write prompt: | for a text with lines"
+        hint = (
+            "; the lines of this text are joined, as YAML says: write prompt: | for a text with "
+            "lines"
+        )
     else:
         hint = ""
     return _FieldLocations(lines, {"first_line": line, "is_block": False}, hint)
@@ -248,7 +252,10 @@ def _explain_error(path: Path, error: ValidationError, lines: Mapping[str, int])
     message = first["msg"].removeprefix("Value error, ")
     name = str(first["loc"][0]) if first["loc"] else message.partition(":")[0]
     if first["type"] == "extra_forbidden":
-        expected = VerdictRule.model_fields if len(first["loc"]) > 1 else PromptFile.model_fields
+        if len(first["loc"]) > 1:
+            expected = VerdictRule.model_fields
+        else:
+            expected = PromptFile.model_fields
         expected_list = ", ".join(expected)
         message = f"unknown; expected {expected_list}"
         location = [str(part) for part in first["loc"]]

@@ -103,7 +103,8 @@ class PromptTaskJudge(ModelJudge[PromptJudgeSettings, PromptDetail, PromptVerdic
         unknown_level = next((level for level, _ in task.levels if level not in levels), None)
         if unknown_level is not None and "rubric" in self._template.names:
             raise TaskError(
-                f"rubric: a description of score {unknown_level}, which the prompt's scale does not have"
+                f"rubric: a description of score {unknown_level}, which the prompt's scale does not "
+                "have"
             )
 
     async def judge(self, task: JudgeTask) -> Judgment[PromptDetail]:

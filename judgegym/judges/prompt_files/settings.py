@@ -67,8 +67,8 @@ class PromptJudgeSettings(JudgeSettings):
         placeholder = find_placeholder(self.judge_system_prompt or "")
         if self.judge_prompt is not None and placeholder is not None:
             raise ValueError(
-                f"judge_system_prompt: {placeholder} in a system message is not delimited; the prompt "
-                "shows texts"
+                f"judge_system_prompt: {placeholder} in a system message is not delimited; the "
+                "prompt shows texts"
             )
         return self
 

@@ -292,7 +292,10 @@ def _find_behind(
         opening_match = beginning.match(plain, match.end())
         end = match.end() if opening_match is None else opening_match.end()
         if is_taken:
-            written = f"{value}{closed}" if closed else value.rstrip(f"{_DECORATION}{_PERIOD}\r\n")
+            if closed:
+                written = f"{value}{closed}"
+            else:
+                written = value.rstrip(f"{_DECORATION}{_PERIOD}\r\n")
             end = match.end() + len(written)
         yield VerdictCandidate(
             (match.start(), end),

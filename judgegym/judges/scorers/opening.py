@@ -50,7 +50,10 @@ def _check_code(settings: AnyJudgeSettings) -> None:
     fields = settings.definition.settings.model_fields
     for name in CODE_SETTINGS & fields.keys():
         if getattr(settings, name) != fields[name].default:
-            mismatch = "has another digest here" if name == DIGEST else "is of another package here"
+            if name == DIGEST:
+                mismatch = "has another digest here"
+            else:
+                mismatch = "is of another package here"
             raise SettingsError(f"{name}: {settings.judge} {mismatch}, {fields[name].default}")
     if DIGEST in fields and has_changed(settings.judge):
         raise SettingsError(

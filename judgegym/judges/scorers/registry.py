@@ -147,7 +147,8 @@ def check_is_single(kind: object, location: str, *, baselines: bool = False) -> 
     if judge is None or not _is_single(judge, baselines):
         expected = ", ".join(name for name in JUDGES if name in usable)
         raise ValueError(
-            f"{location}: expected one that sees each response by itself ({expected}), found {kind!r}"
+            f"{location}: expected one that sees each response by itself ({expected}), found "
+            f"{kind!r}"
         )
 
 
@@ -184,7 +185,10 @@ def find_scale(kind: str, settings: JudgeSettings) -> Scale | None:
 
 def describe_scale(kind: str, scale: Scale) -> str:
     """Describe a judge's scale and the settings that define it, for messages."""
-    source = "the prompt file" if kind == PROMPT_KIND else "--scale_min, --scale_max"
+    if kind == PROMPT_KIND:
+        source = "the prompt file"
+    else:
+        source = "--scale_min, --scale_max"
     return f"{scale.low} to {scale.high} ({source})"
 
 

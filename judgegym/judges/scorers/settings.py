@@ -364,7 +364,10 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
         raise ValueError(
             "cascade_confidence: probability needs weighting=logprobs of the first judge"
         )
-    members = cheap.part_settings if jury is None or jury.jury_scale == "own" else []
+    if jury is None or jury.jury_scale == "own":
+        members = cheap.part_settings
+    else:
+        members = []
     for settings in (cheap, *(part.settings for part in members)):
         reward = settings.match_settings(RewardModelSettings)
         if reward is not None and reward.reward_scale != "sigmoid":
@@ -421,14 +424,11 @@ def _part_values(fields: PartFields, parts: PartsDefinition) -> dict[str, Any]:
 
 def _list_composed_settings() -> frozenset[str]:
     """Return the settings of composed judges, which their parts do not inherit."""
-    settings_types = [judge.settings for judge in all_kinds().values() if judge.parts is not None]
-    return frozenset(
-        (
-            "judge",
-            *CODE_SETTINGS,
-            *(name for settings in settings_types for name in settings.__annotations__),
-        )
-    )
+    names = {"judge", *CODE_SETTINGS}
+    for judge in all_kinds().values():
+        if judge.parts is not None:
+            names.update(judge.settings.__annotations__)
+    return frozenset(names)
 
 
 def _kind(values: Mapping[str, Any], default: str | None) -> Any:

@@ -25,8 +25,9 @@ def list_references(settings: object) -> list[str]:
     Raises:
         ValueError: a prompt file cannot be read, or is invalid.
     """
-    values = settings.model_dump(mode="json") if isinstance(settings, BaseModel) else settings
-    return [*dict.fromkeys(_walk_references(values))]
+    if isinstance(settings, BaseModel):
+        settings = settings.model_dump(mode="json")
+    return [*dict.fromkeys(_walk_references(settings))]
 
 
 def _walk_references(values: object) -> Iterator[str]:

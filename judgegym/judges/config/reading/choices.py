@@ -169,7 +169,10 @@ def find_ignored_flags(
                 origins.get(f"{prefix}{name}") == "command line"
                 and getattr(section, name) != default
             ):
-                chosen = section.composed[1] if section.composed is not None else frozenset()
+                if section.composed is not None:
+                    chosen = section.composed[1]
+                else:
+                    chosen = frozenset()
                 current_choices = [
                     f" with --{prefix}{reader}" for reader in readers if reader in chosen
                 ]

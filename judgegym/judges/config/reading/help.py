@@ -127,7 +127,9 @@ def _render_choice_page(
         for title, names in choice.groups.items()
     }
     flag = f"--{prefix}{choice.setting}"
-    more = f"{len(choice.others)} more of these settings, and " if choice.others else ""
+    more = ""
+    if choice.others:
+        more = f"{len(choice.others)} more of these settings, and "
     end = (
         f"--help_all lists {more}all of the command. --help without {flag} lists the most used "
         "ones of the command, "
@@ -153,7 +155,10 @@ def _format_page(
         for setting in settings:
             default = format_default(setting.default)
             text = setting.about + (f" Default: {default}." if default not in ("", "false") else "")
-            kind = {"action": "store_true"} if setting.is_switch else {"metavar": setting.kind}
+            if setting.is_switch:
+                kind = {"action": "store_true"}
+            else:
+                kind = {"metavar": setting.kind}
             section.add_argument(f"--{setting.name}", help=text.replace("%", "%%"), **kind)
     return parser.format_help()
 
@@ -213,7 +218,9 @@ def make_flags_parser(
         value_types = alternatives(setting.info.annotation)
         words = list(chain.from_iterable(map(_list_choices, value_types)))
         choices = None if str in value_types else words or None
-        nargs = "?" if setting.name in _OPTIONAL_VALUE_SETTINGS or setting.is_yes_or_no else None
+        nargs = None
+        if setting.name in _OPTIONAL_VALUE_SETTINGS or setting.is_yes_or_no:
+            nargs = "?"
         flag: Any = parser.add_argument(
             f"--{setting.name}", nargs=nargs, choices=choices, help=about
         )

@@ -95,7 +95,10 @@ def _convert_switches(settings_type: type[BaseModel], argv: Sequence[str]) -> li
         flag, equals, value = word.partition("=")
         name = flag.removeprefix("--")
         if equals and name in switches and value.lower() in ("true", "false", "1", "0"):
-            word = f"--{name}" if value.lower() in ("true", "1") else f"--no-{name}"
+            if value.lower() in ("true", "1"):
+                word = f"--{name}"
+            else:
+                word = f"--no-{name}"
         words.append(word)
     return [
         f"{word}={default_values[word]()}" if word in default_values else word for word in words
