@@ -182,7 +182,7 @@ def test_reward_of_parts_takes_what_its_parts_are_shown() -> None:
     [
         (
             {"rule": "number", "judge_temperature": 0.5},
-            "judge_temperature: a rule does not read it",
+            "judge_temperature: it has no effect, since a rule calls",
         ),
         ({"rule": "length"}, "rule_hard_limit: the rule length needs it"),
     ],
