@@ -100,7 +100,8 @@ def read_turn_texts(row: Row, path: str, *counts: int) -> tuple[str, ...]:
     """
     value, texts = row.value(path), []
     if isinstance(value, list):
-        texts = [text for text in value if isinstance(text, str) and text.strip()]
+        texts = [text for text in value if isinstance(text, str)]
+        texts = [text for text in texts if text.strip()]
     if len(texts) not in counts or texts != value:
         numbers = " or ".join(map(str, counts))
         raise row.missing_error(f"a list of {numbers} texts in {path}")

@@ -83,12 +83,8 @@ def add_costs(total: dict[str, float | None], more: Mapping[str, float | None]) 
 
 def select_verdicts(components: Mapping[str, float]) -> Mapping[str, float]:
     """Return the components of a score that are verdicts from 0 to 1, without raw scores."""
-    return {
-        name: value
-        for name, value in components.items()
-        if 0.0 <= value <= 1.0 and not _is_raw(name)
-    }
+    return {name: value for name, value in components.items() if _is_verdict(name, value)}
 
 
-def _is_raw(name: str) -> bool:
-    return name.rpartition(".")[2] == "raw"
+def _is_verdict(name: str, value: float) -> bool:
+    return 0.0 <= value <= 1.0 and name.rpartition(".")[2] != "raw"

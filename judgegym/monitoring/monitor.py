@@ -42,16 +42,13 @@ _STEPS_BEFORE_ALARM = 3
 _GAP = "gap between training judge and gold judge"
 _ADVICE = (
     "The training judge pays for something that the gold judge does not see: read these rollouts "
-    "with both judgments, "
-    "then mend the judge's prompt, add a part that bounds what the policy exploits, or go back to "
-    "a checkpoint before "
-    "that step."
+    "with both judgments, then mend the judge's prompt, add a part that bounds what the policy "
+    "exploits, or go back to a checkpoint before that step."
 )
 _PROMISE = "promise of the cascade"
 _ADVICE_OF_PROMISE = (
     "Its cheap judge no longer says what the strong one says: judge with the strong one, or choose "
-    "the threshold again "
-    "with judgegym replay --choose, from rows as they are now."
+    "the threshold again with judgegym replay --choose, from rows as they are now."
 )
 _ADVICE_OF_LIMITS = "Read some rollouts of that step: such numbers drift in healthy runs, too."
 
@@ -131,8 +128,7 @@ class TrainingMonitor:
         if gold is not None and settings.gold_rollouts < FEWEST_ROLLOUTS:
             logger.warning(
                 "gold_rollouts=%d: fewer than %d rollouts say too little, so that an alarm of the "
-                "gold judge is "
-                "decided by as many checks together as have %d",
+                "gold judge is decided by as many checks together as have %d",
                 settings.gold_rollouts,
                 FEWEST_ROLLOUTS,
                 FEWEST_ROLLOUTS,
@@ -274,8 +270,7 @@ class TrainingMonitor:
             assert check.limit is not None  # the reference raises no alarm
             seen = (
                 f"training scores are {check.gap:+.3f} above gold scores (limit "
-                f"{check.limit:+.3f}, evidence "
-                f"{check.evidence:.0f}; {self._false_alarm_note})"
+                f"{check.limit:+.3f}, evidence {check.evidence:.0f}; {self._false_alarm_note})"
             )
             widest = sorted(self._compared, key=lambda comparison: comparison[1] - comparison[0])[
                 :MAX_ROLLOUTS
@@ -328,8 +323,7 @@ class TrainingMonitor:
                 )
                 seen = (
                     f"{MONITORS[name]} {self.values[name]:.3f} (your limit: {limit}), {times + 1} "
-                    "times in a row; "
-                    "nothing bounds how often an alarm of such a limit is false"
+                    "times in a row; nothing bounds how often an alarm of such a limit is false"
                 )
                 self._raise(Alarm(name, self._last_step, since, seen, _ADVICE_OF_LIMITS))
 

@@ -86,8 +86,7 @@ class Pause:
             until = f", or after {self._after_s:g} s"
         logger.warning(
             "paused: no group is sent, the trainer waits. It goes on with the button of judgegym "
-            "view, `touch %s`, "
-            "SIGUSR1%s",
+            "view, `touch %s`, SIGUSR1%s",
             self._path,
             until,
         )

@@ -126,14 +126,10 @@ def _strip_critique_request(content: str) -> tuple[str, bool]:
     notices = (
         Delimiters((end["tag"] or "").strip(), broken).notice.strip() for broken in (False, True)
     )
-    return next(
-        (
-            shown.removesuffix(f"\n\n{notice}")
-            for notice in notices
-            if notice and shown.endswith(notice)
-        ),
-        shown,
-    ), True
+    for notice in notices:
+        if notice and shown.endswith(notice):
+            return shown.removesuffix(f"\n\n{notice}"), True
+    return shown, True
 
 
 MAX_CHARACTERS = 20_000

@@ -31,8 +31,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     """Make the parser of the command's flags."""
     serves = (
         "Serve an OpenAI-compatible stand-in for policy and judge: chat completions, which it "
-        "streams where a request "
-        "asks for it, and responses."
+        "streams where a request asks for it, and responses."
     )
     parser = OneLineParser(prog, serves)
     add = parser.add_argument
@@ -75,8 +74,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     )
     prompt = (
         "a further judge: its PromptFormat or JudgeDefinition, also as package.module:NAME, the "
-        "name of a kind, or a "
-        "prompt file FILE.yaml; may be given several times"
+        "name of a kind, or a prompt file FILE.yaml; may be given several times"
     )
     add("--prompt", action="append", default=[], metavar="FILE.py:NAME", help=prompt)
     add("--exit_with_parent", action="store_true", help="end when standard input reaches its end")

@@ -89,8 +89,7 @@ def select_targets(tasks: ScoreTasks, settings: AnyJudgeSettings) -> list[Target
     if not targets:
         raise DataError(
             "no row can be attacked: expected rows with a response that is not empty (a judge that "
-            "compares responses "
-            "needs several in a row, or a baseline)"
+            "compares responses needs several in a row, or a baseline)"
         )
     return targets
 

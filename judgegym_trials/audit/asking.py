@@ -232,8 +232,7 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
         why = ", ".join(f"{count:,} {reason}" for reason, count in left_out.items())
         raise DataError(
             f"{settings.data}: nothing to audit: expected responses and label (--label_column), or "
-            "one response and "
-            f"gold (--gold_column); rows left out: {why}"
+            f"one response and gold (--gold_column); rows left out: {why}"
         )
     again = make_generator(settings.seed, "audit", "rows again").sample(
         range(len(labelled_tasks)), min(settings.sample, len(labelled_tasks))

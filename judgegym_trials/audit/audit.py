@@ -79,21 +79,17 @@ def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
     else:
         promise = (
             "how often a judge without any fault is accused depends on how many labels are wrong, "
-            "since each of them "
-            "counts as an error of the judge"
+            "since each of them counts as an error of the judge"
         )
     notes = [
         of_labels,
         f"{tests} checks have a threshold and were tested. Their p-values are corrected for that "
-        "number (Holm): "
-        f"{promise}. Intervals ({100 * settings.level:g} %) are not corrected.",
+        f"number (Holm): {promise}. Intervals ({100 * settings.level:g} %) are not corrected.",
         "passes: the whole interval is on the good side of the threshold. fails: the corrected "
-        "p-value is at most "
-        f"{settings.alpha:g}. suspect: the whole interval is on the bad side, and the p-value is "
-        "larger. underpowered: "
-        f"none of these; rows are planned for a power of {100 * settings.power:g} %. cannot tell: "
-        "it depends on how "
-        "many labels are wrong. Only what fails makes exit code 4.",
+        f"p-value is at most {settings.alpha:g}. suspect: the whole interval is on the bad side, "
+        "and the p-value is larger. underpowered: none of these; rows are planned for a power of "
+        f"{100 * settings.power:g} %. cannot tell: it depends on how many labels are wrong. Only "
+        "what fails makes exit code 4.",
     ]
     if clusters < rows:
         notes.append(
@@ -134,10 +130,8 @@ def _describe_labels(judgments: Judgments, settings: AuditSettings) -> tuple[str
         effects = f"at each share of wrong labels from 0 to {100 * settings.label_noise_bound:g} %"
         return (
             "Nobody has said how many gold labels are wrong, and each row has one: effects of "
-            "properties pass or fail "
-            f"only if they would {effects}. Second labels (--labels, second_label) or "
-            "--label_noise SHARE (0: exact) "
-            "tell more.",
+            f"properties pass or fail only if they would {effects}. Second labels (--labels, "
+            "second_label) or --label_noise SHARE (0: exact) tell more.",
             False,
         )
     differs = f"{second.rows:,} rows have labels of two people, who differ on {second.differ:,}"

@@ -140,7 +140,7 @@ def _decide_check(
     if isinstance(estimate, NoisyEffect):
         shown = estimate.exact
         if estimate.is_known:
-            held, shown = _TRUTH, estimate.at_known_noise().estimate
+            held, shown = _TRUTH, estimate.effect_at_known_noise().estimate
     assert isinstance(shown, ClusteredEstimate)
     interval = shown.interval(settings.level)
     if check.unit == "number":  # coefficients of agreement, and squared errors of probabilities
@@ -225,7 +225,7 @@ def _p_value(
     if isinstance(estimate, ClusteredEstimate):
         return _p_beyond(estimate, threshold)
     if estimate.is_known:
-        return _p_at(estimate.at_known_noise(), threshold)
+        return _p_at(estimate.effect_at_known_noise(), threshold)
     largest = _p_beyond(estimate.exact, threshold)
     for noise in _noise_levels(settings):
         if largest > settings.alpha:

@@ -90,7 +90,7 @@ class NoisyEffect:
         """Whether the share of wrong labels is known."""
         return self.labels.noise is not None
 
-    def at_known_noise(self) -> AtNoise:
+    def effect_at_known_noise(self) -> AtNoise:
         """Return the effect at the known share of wrong labels."""
         assert self.labels.noise is not None
         return self.at(self.labels.noise)

@@ -44,9 +44,10 @@ def format_heading(audit: Audit) -> str:
     counts = {
         label: sum(check.word == word for check in audit.checks) for word, label in words.items()
     }
-    summary = ", ".join(
-        f"{count} {word}" for word, count in counts.items() if count or word not in _RARE
-    )
+    for word in _RARE:
+        if not counts[word]:
+            del counts[word]
+    summary = ", ".join(f"{count} {word}" for word, count in counts.items())
     return f"{audit.judge} on {audit.rows:,} labelled rows, checks: {summary}"
 
 

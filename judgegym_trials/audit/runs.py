@@ -63,16 +63,13 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
         label_file = LabelFile(labels)
     samples = [sample for sample in everything if sample.gold]
     if not samples and label_file is not None:
-        samples = [
-            labelled
-            for labelled in everything
-            if labelled.uid in label_file and labelled.headline is not None
-        ]
+        labelled = [sample for sample in everything if sample.uid in label_file]
+        samples = [sample for sample in labelled if sample.headline is not None]
     if not samples:
         raise DataError(
             f"{run.path}: no row has a gold label; expected a run in which a judge is measured: "
-            "pairwise_judgement, "
-            "role=judge, score_responses, or score --gold_column; or labels of its rows (--labels)"
+            "pairwise_judgement, role=judge, score_responses, or score --gold_column; or labels of "
+            "its rows (--labels)"
         )
     source = str(run.path)
     if not run.is_complete:

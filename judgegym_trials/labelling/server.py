@@ -95,7 +95,8 @@ class _Views:
 
     def _make_name(self, uid: str) -> str:
         """Name a row on the page: its id could tell whose response it is."""
-        return f"{derive_seed(0, uid, self._secret):016x}"
+        number = derive_seed(0, uid, self._secret)
+        return f"{number:016x}"
 
     async def start(self, request: web.Request) -> web.StreamResponse:
         """Ask for the labeller's name."""

@@ -158,9 +158,8 @@ def judge_settings(
         if not member.is_judge:
             raise SettingsError(
                 f"{member.run.path}: a run of judgegym score, whose judge sees each response by "
-                "itself, can be a "
-                f"member; this one is of {member.run.environment or 'an unknown command'}, and "
-                "takes part in tables"
+                "itself, can be a member; this one is of "
+                f"{member.run.environment or 'an unknown command'}, and takes part in tables"
             )
     seeds = [member.run.config.get("seed", 0) for member in members]
     parts = {member.name: member.fields() for member in members}

@@ -77,8 +77,8 @@ class RecordedAnswers:
         if not lines:
             raise DataError(
                 f"{run}: it has no ledger of calls to replay; expected a run whose judge asks an "
-                "endpoint (a rule asks "
-                "none, so that judgegym score judges it again at no cost), with --keep_calls"
+                "endpoint (a rule asks none, so that judgegym score judges it again at no cost), "
+                "with --keep_calls"
             )
 
     def _read_line(self, line: Mapping[str, Any]) -> None:
@@ -196,9 +196,8 @@ class ReplayClient(ChatClient):
         outcome = recorded.take(row, member_call)
         if outcome is None:
             raise DataError(
-                f"{recorded.run}: the call {member_call.component} of {row} to "
-                f"{member_call.model} is not recorded; expected the data and the settings with "
-                "which the run was made"
+                f"{recorded.run}: the call {member_call.component} of {row} to {member_call.model} "
+                "is not recorded; expected the data and the settings with which the run was made"
             )
         for _ in range(outcome.attempts):
             record.note_sent()

@@ -50,11 +50,11 @@ AUTO, UNLABELLED = "auto", "dawid_skene"
 _RULE_FLAGS = ("jury_weights", "jury_quorum", "jury_scale", "cascade_threshold")
 """Flags that are settings of the jury or the cascade."""
 _STATIC = Path(__file__).parent / "static"
+_MOST_SHOWN = 20
 _WIDTH, _HEIGHT = 640, 360
 _HARM = (
     "A majority harms where members are unequal, and Dawid-Skene where they err together: both are "
-    "worth what they are "
-    "measured to be, and no more."
+    "worth what they are measured to be, and no more."
 )
 _SELECTION = "The best of many candidates is optimistic: confirm what you choose on other rows."
 
@@ -88,16 +88,10 @@ class ReplayReport:
 
     def show(self) -> None:
         """Print single judges, the front, and judges requested by name; the page has all."""
-        few = len(self.candidates) <= 20
-        show_table(
-            self.table(
-                [
-                    judge
-                    for judge in self.candidates
-                    if few or judge.is_on_front or judge.kind == SINGLE
-                ]
-            )
-        )
+        shown = self.candidates
+        if len(shown) > _MOST_SHOWN:
+            shown = [judge for judge in shown if _is_listed(judge)]
+        show_table(self.table(shown))
         for line in self.said:
             say(line)
 
@@ -122,6 +116,10 @@ class ReplayReport:
         sizes = {"width": _WIDTH, "height": _HEIGHT, **ends}
         body = render(_STATIC / "replay.html", report=self, table=table, points=points, **sizes)
         yield from document(title=table.title, body=body, styles=[_STATIC / "replay.css"])
+
+
+def _is_listed(judge: ReplayedJudge) -> bool:
+    return judge.is_on_front or judge.kind == SINGLE
 
 
 def _format_cells(judge: ReplayedJudge) -> tuple[str, ...]:

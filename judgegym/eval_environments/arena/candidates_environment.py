@@ -191,8 +191,8 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
         if config.candidates_play == "tournament" and config.judge_critique_rounds:
             raise SettingsError(
                 "--env.judge_critique_rounds: games of a tournament have no self-critique; "
-                "expected 0, found "
-                f"{config.judge_critique_rounds}. --env.candidates_play=baseline has it"
+                f"expected 0, found {config.judge_critique_rounds}. --env.candidates_play=baseline "
+                "has it"
             )
         require("statistics")
         super().__init__(settings, clients, verb=verb)
@@ -271,14 +271,9 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
 
         The score is the candidates' mean share of points, from 0 to 1.
         """
-        endpoint_names = {
-            candidate.name for candidate in self.candidates if candidate.asks_endpoint
-        }
-        players = [
-            answer
-            for answer in answers
-            if answer.answer is not None or answer.candidate in endpoint_names
-        ]
+        names = {candidate.name for candidate in self.candidates if candidate.asks_endpoint}
+        names |= {answer.candidate for answer in answers if answer.answer is not None}
+        players = [answer for answer in answers if answer.candidate in names]
         result = await self.match.play(task, players)
         row = RowGames(tuple(answers), result.games)
         tallies = {

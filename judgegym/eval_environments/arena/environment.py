@@ -46,8 +46,7 @@ def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:
     if len(models) == 1:
         raise ValueError(
             f"one candidate, {models[0].name!r}, has nobody to be compared with; evaluate it "
-            "without candidates, with "
-            "the openai settings or env.model_answers"
+            "without candidates, with the openai settings or env.model_answers"
         )
     for model in models:
         if slug(model.name) == BASELINE or _VERSUS in slug(model.name):

@@ -262,12 +262,16 @@ def _iter_cells(tables: Iterable[tuple[str, PeerTable]]) -> Iterator[tuple[str, 
 
 def _format_markdown(table: Table) -> str:
     rows = [table.header, ("---",) * len(table.header), *table.rows]
-    escaped = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
-    return "\n".join([f"## {table.title}", "", *(f"| {' | '.join(row)} |" for row in escaped)])
+    lines = [f"## {table.title}", ""]
+    for row in rows:
+        cells = " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row)
+        lines.append(f"| {cells} |")
+    return "\n".join(lines)
 
 
 def _format_history_entry(uid: str, cell: PeerCell, entry: CritiqueRound) -> str:
     """Format a round as Markdown, indented so that no text in it is parsed as markup."""
+    status = f"{entry.status}: {entry.error}" if entry.error else entry.status
     lines = [
         f"Query: {uid}",
         f"Judge: {cell.judge}  →  Candidate: {cell.candidate}",
@@ -276,7 +280,7 @@ def _format_history_entry(uid: str, cell: PeerCell, entry: CritiqueRound) -> str
         f"    Reasoning: {entry.before_reasoning}",
         "  Raw response (critique + revision):",
         f"    {entry.raw}",
-        f"  After ({entry.status}{f': {entry.error}' if entry.error else ''}):",
+        f"  After ({status}):",
         f"    Score: {entry.after}",
         f"    Reasoning: {entry.after_reasoning}",
     ]

@@ -83,11 +83,8 @@ async def score_answer(
         )
         return Column(answer, tuple(empty))
     task = JudgeTask(query, (answer.answer,), rubric=rubric)
-    scores = {
-        cell.judge: cell
-        for cell in earlier_cells
-        if cell.score is not None and cell.candidate == answer.candidate
-    }
+    earlier = [cell for cell in earlier_cells if cell.candidate == answer.candidate]
+    scores = {cell.judge: cell for cell in earlier if cell.score is not None}
 
     async def score(peer: PeerModel) -> tuple[PeerCell, tuple[JudgeCall[object], ...]]:
         if peer.name in scores:
