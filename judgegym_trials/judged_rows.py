@@ -134,7 +134,8 @@ async def list_prompts(settings: AnyJudgeSettings, task: JudgeTask) -> list[Sequ
     Raises:
         SettingsError: the judge's settings are wrong.
     """
-    dry, prompts = DryRun(formats=load_known_prompts(settings)), list[Sequence[Message]]()
+    dry = DryRun(formats=load_known_prompts(settings))
+    prompts: list[Sequence[Message]] = []
     dry.watch = prompts.append
     judge = open_dry_judge(settings, dry)
     if settings.asks_endpoint:
@@ -284,7 +285,8 @@ async def judge_rows(
     result = await judge_data(
         command[1], derived, str(path), out, command, budget or settings.budget()
     )
-    samples, again = _read_samples(rows, result.path), resume_command(settings, command)
+    samples = _read_samples(rows, result.path)
+    again = resume_command(settings, command)
     return JudgedRows(
         samples, result.path, result.metrics, settings.judged_by, result.problem, again
     )
@@ -325,10 +327,8 @@ def _task_columns(task: JudgeTask) -> dict[str, JSON]:
 
 def _read_samples(rows: DerivedRows, run: Path) -> dict[str, tuple[Sample[ScoreDetail], ...]]:
     """Return each row's judged responses, from the lines of a run."""
-    by_position, reader = (
-        [dict[int, Sample[ScoreDetail]]() for _ in rows],
-        SampleReader(ScoreDetail),
-    )
+    by_position = [dict[int, Sample[ScoreDetail]]() for _ in rows]
+    reader = SampleReader(ScoreDetail)
     for name in (SAMPLES, FAILURES):
         for _, sample in read_lines(run / name, lambda line: reader.read(line.data)):
             row, place = split_response_uid(sample.uid)

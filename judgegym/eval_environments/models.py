@@ -493,7 +493,8 @@ def list_urls(models: Sequence[ModelSettings]) -> tuple[str, ...]:
 
 def join_names(models: Sequence[ModelSettings]) -> str:
     """Return the names of the first two models and the number of others, for the name of a run."""
-    names, more = [model.name for model in models[:_MAX_NAMES]], len(models) - _MAX_NAMES
+    names = [model.name for model in models[:_MAX_NAMES]]
+    more = len(models) - _MAX_NAMES
     if more > 0:
         names.append(f"{more} more")
     return "+".join(names)

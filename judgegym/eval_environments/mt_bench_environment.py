@@ -155,7 +155,8 @@ class MTBenchEnv(JudgedEnv[MTBenchConfig, MTBenchTask, MTBenchDetail]):
                     return read_turn_texts(answers[name][uid], "choices.0.turns", len(turns))
                 return ()
 
-            turns, category = read_turn_texts(row, "turns", 1, 2), row.optional_text("category")
+            turns = read_turn_texts(row, "turns", 1, 2)
+            category = row.optional_text("category")
             reference = read_answers("reference_dataset", needed=category in WITH_REFERENCES)
             baseline = read_answers("baseline_dataset", needed="baseline_dataset" in answers)
             return MTBenchTask(uid, turns[0], category, turns, reference, baseline)

@@ -167,7 +167,8 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
     def _make_prompts(self, task: PairTask) -> list[Prompt]:
         """Make the prompt of a choice in one order, or of the rating of each answer."""
-        config, system = self.config, system_text(self.config, "thinking_judge")
+        config = self.config
+        system = system_text(self.config, "thinking_judge")
         if task.mode == "choice":
             return [
                 choice_prompt(

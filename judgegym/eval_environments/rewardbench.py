@@ -72,7 +72,8 @@ def ties_score(rows: Sequence[TiesRow]) -> float | None:
     Returns:
         The score; `None` if no question has both a ref row and a tied row.
     """
-    ref, tied = _index_by_number(rows, "ref"), _index_by_number(rows, "tied")
+    ref = _index_by_number(rows, "ref")
+    tied = _index_by_number(rows, "tied")
     both = sorted(ref.keys() & tied.keys())
     if not both:
         return None
@@ -96,7 +97,8 @@ def _index_by_number(rows: Sequence[TiesRow], kind: str) -> dict[str, _Row]:
         kind_of_row, _, number = row["id"].partition(":")
         if kind_of_row == kind:
             ratings = [UNPARSED if rating is None else rating for rating in row["ratings"]]
-            correct, wrong = ratings[: row["num_correct"]], ratings[row["num_correct"] :]
+            correct = ratings[: row["num_correct"]]
+            wrong = ratings[row["num_correct"] :]
             by_number[number] = _Row(max(correct) - min(correct), min(correct) - max(wrong))
     return by_number
 

@@ -81,7 +81,8 @@ class SelfCritiqueEnv(JudgedEnv[SelfCritiqueConfig, PeerTask, PeerTable]):
         self, task: PeerTask, completions: Sequence[Completion], earlier_cells: Sequence[PeerCell]
     ) -> Judgment[PeerTable]:
         (completion,) = completions
-        answer, frozen = PeerAnswer(POLICY, completion.answer), self.models.frozen_judges
+        answer = PeerAnswer(POLICY, completion.answer)
+        frozen = self.models.frozen_judges
         column = await score_answer(
             frozen, answer, query=task.question, rubric=task.rubric, earlier_cells=earlier_cells
         )

@@ -74,7 +74,10 @@ class GoldJudge:
         self.counts: Counter[str] = Counter(scored=0, failed=0, left_out=0)
         self.waiting = 0
         self.report: Callable[[MonitorGroup, dict[int, float]], None] = lambda group, scores: None
-        self._settings, self._judge, self._seed, self._close_client = settings, judge, seed, close
+        self._settings = settings
+        self._judge = judge
+        self._seed = seed
+        self._close_client = close
         self._semaphore = asyncio.Semaphore(_CONCURRENCY)
         self._tasks = Tasks()
         self._is_spent = False

@@ -273,5 +273,6 @@ def cut_middle(text: str, most: int) -> str:
         return text
     after = most // 4
     missing = len(text) - most
-    start, end = text[: most - after], text[len(text) - after :]
+    start = text[: most - after]
+    end = text[len(text) - after :]
     return f"{start}\n[… {missing:,} characters are left out …]\n{end}"

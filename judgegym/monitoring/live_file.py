@@ -54,7 +54,10 @@ class LiveFile:
             status: returns the status of the run.
             replace: replaces a file as a whole or not at all; called in a thread.
         """
-        self._path, self._groups, self._status, self._replace = path, groups, status, replace
+        self._path = path
+        self._groups = groups
+        self._status = status
+        self._replace = replace
         self._is_refused = False
         self._begun = self._written = 0
         self._lock = threading.Lock()

@@ -112,12 +112,10 @@ class TrainingMonitor:
         self.page_groups = PageGroups()
         self.values: Mapping[str, float] = {}
         self.groups = 0
-        self._settings, self._target, self._write, self._on_alarm = (
-            settings,
-            target,
-            write,
-            on_alarm,
-        )
+        self._settings = settings
+        self._target = target
+        self._write = write
+        self._on_alarm = on_alarm
         self.gold = gold
         if gold is not None:
             gold.report = self._add_gold
@@ -279,26 +277,29 @@ class TrainingMonitor:
             self._raise(
                 Alarm(_GAP, step, since, seen, _ADVICE, tuple(place for _, _, place in widest))
             )
-        self._compared, self._ordered_pairs, self._agreeing_pairs = [], 0, 0
+        self._compared = []
+        self._ordered_pairs = 0
+        self._agreeing_pairs = 0
 
     def _watch_cascade(self, group: MonitorGroup, cascade: CascadeSettings) -> None:
         """Raise an alarm, once a run, if a cascade breaks its promise; a row counts once."""
         verdicts = group.rollouts[0].criteria if group.rollouts else {}
-        sides, harm = (
-            {side(verdicts[name]) for name in cascade.cascade if name in verdicts},
-            cascade.cascade_harm,
-        )
+        sides = {side(verdicts[name]) for name in cascade.cascade if name in verdicts}
+        harm = cascade.cascade_harm
         if harm is None or verdicts.get(ESCALATED) != 0.0 or len(sides) < 2:
             return
         place = RolloutLocation(group.number, group.uid, 0)
         self._differing.setdefault(group.uid, (group.step, place))
-        rows, differ, recheck = self.groups, len(self._differing), cascade.cascade_recheck
+        rows = self.groups
+        differ = len(self._differing)
+        recheck = cascade.cascade_recheck
         evidence = promise_evidence(rows, differ, harm=harm, recheck=recheck)
         self.note(
             "cascade", {"step": group.step, "rows": rows, "evidence": evidence, **asdict(place)}
         )
         if evidence >= ALARM_AT * self._target.judges and not self._has_alarm(_PROMISE):
-            share, promise = percent(differ / (rows * recheck)), percent(harm)
+            share = percent(differ / (rows * recheck))
+            promise = percent(harm)
             seen = (
                 f"a cascade's judges differ on {differ} rechecked rows, about {share} of all "
                 f"{rows:,}, and the promise is {promise} (evidence {evidence:.0f}; "

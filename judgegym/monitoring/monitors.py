@@ -70,7 +70,8 @@ class _WithinGroups:
         """Add a group."""
         if len(pairs) < 2:
             return
-        first_mean, second_mean = fmean(pair[0] for pair in pairs), fmean(pair[1] for pair in pairs)
+        first_mean = fmean(pair[0] for pair in pairs)
+        second_mean = fmean(pair[1] for pair in pairs)
         self.free += len(pairs) - 1
         for first, second in pairs:
             self.first += (first - first_mean) ** 2
@@ -230,14 +231,18 @@ class StepMonitors:
 
     def _values(self) -> dict[str, float | str]:
         """Return the value of each monitor, or why it has none."""
-        counts, causes, within = self._counts, self._causes, self._by_length
-        rewards, scores, repetition = self._rewards, self._scores, self._repetition
-        rollouts, known_rollouts, scored = counts["rollouts"], counts["known"], scores.count
+        counts = self._counts
+        causes = self._causes
+        within = self._by_length
+        rewards = self._rewards
+        scores = self._scores
+        repetition = self._repetition
+        rollouts = counts["rollouts"]
+        known_rollouts = counts["known"]
+        scored = scores.count
         no_reward, no_score = "no rollout has a reward", "no rollout has a score"
-        no_group, not_told = (
-            "no group has two rollouts with a reward",
-            "a reward server is not told of it",
-        )
+        no_group = "no group has two rollouts with a reward"
+        not_told = "a reward server is not told of it"
         no_language = self._language.left_out or "the language of no text can be told"
         mean: float | str = no_reward
         spread: float | str = no_reward

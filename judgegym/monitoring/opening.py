@@ -80,7 +80,9 @@ def open_gold(settings: MonitorSettings, seed: int, context: MonitorContext) -> 
     """
     if not settings.gold_judge:
         return None
-    scorer, identity, stand_in = settings.gold_scorer(), "", context.stand_in
+    scorer = settings.gold_scorer()
+    identity = ""
+    stand_in = context.stand_in
     if stand_in is not None:
         scorer = scorer.replace_endpoint(stand_in.judge_base_url, stand_in.judge_model_name)
         identity = STAND_IN_IDENTITY

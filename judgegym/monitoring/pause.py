@@ -52,7 +52,9 @@ class Pause:
             after_s: resume after this many seconds; `None`: only on request.
             report: called with each change, and its cause.
         """
-        self._path, self._after_s, self._report = run / RESUME, after_s, report
+        self._path = run / RESUME
+        self._after_s = after_s
+        self._report = report
         self._open = asyncio.Event()
         self._open.set()
         self._watching: asyncio.Task[None] | None = None

@@ -218,10 +218,8 @@ def _features(head: str) -> Features:
 _LENIENCY = 0.04  # maximum difference between two models' merits, up or down
 _VOTE_SPREAD = 0.1  # the same between votes, at temperature 1
 # The same after a critique, and the share of verdicts that a critique changes.
-_REVISION_SPREAD, _REVISED = (
-    0.12,
-    0.3,
-)
+_REVISION_SPREAD = 0.12
+_REVISED = 0.3
 _CRITIQUES = (
     "I looked at my evaluation again and asked whether it is too harsh or too lenient.",
     "I went through my rationale once more and looked for what it misses.",
@@ -291,7 +289,8 @@ def _format_object(
 def _make_shown_prompt(
     parsed: ParsedPrompt, model: str, move: Callable[[], float]
 ) -> StandInPrompt:
-    prompt_format, sections = parsed.prompt_format, parsed.sections
+    prompt_format = parsed.prompt_format
+    sections = parsed.sections
     question = sections.get(prompt_format.question, "")
     reference = next(
         (sections[title] for title in prompt_format.references if title in sections), ""
@@ -371,7 +370,8 @@ def make_reference(prompt: PromptFormat | str) -> str:
         return prompt
     for module in list(sys.modules.values()):
         prompt_name = next((name for name, value in vars(module).items() if value is prompt), None)
-        path, spec = getattr(module, "__file__", None), getattr(module, "__spec__", None)
+        path = getattr(module, "__file__", None)
+        spec = getattr(module, "__spec__", None)
         if prompt_name is not None and path is not None:
             # Another process cannot import a script, and a file may have been loaded under a name
             # of its own.
@@ -404,10 +404,14 @@ def write_answer(request: ChatRequest, index: int) -> str:
     The model's name determines its length, its share of the prompt's words, and whether it is a
     list. The rest depends on the messages and, above temperature 0, on temperature, seed and index.
     """
-    rng, style = _make_rng("answer", request, index), make_generator(0, request.model, "style")
-    length, share, is_list = style.uniform(55, 140), style.uniform(0.3, 1.0), style.random() < 0.4
+    rng = _make_rng("answer", request, index)
+    style = make_generator(0, request.model, "style")
+    length = style.uniform(55, 140)
+    share = style.uniform(0.3, 1.0)
+    is_list = style.random() < 0.4
     if request.temperature > 0:
-        length, share = length + rng.uniform(-12, 12), share * rng.uniform(0.6, 1.4)
+        length = length + rng.uniform(-12, 12)
+        share = share * rng.uniform(0.6, 1.4)
     topic = _find_topic(request)
     words = cycle(rng.sample(topic, min(len(topic), max(2, round(share * len(topic))))))
     sentences: list[str] = []
@@ -426,10 +430,8 @@ def write_user_message(request: ChatRequest, index: int) -> str:
 
     The later the message, the likelier the farewell.
     """
-    rng, message_count = (
-        _make_rng("user", request, index),
-        sum(message.role == "assistant" for message in request.messages),
-    )
+    rng = _make_rng("user", request, index)
+    message_count = sum(message.role == "assistant" for message in request.messages)
     first, second = rng.sample(
         [word for word in _find_topic(request) if word not in _OF_MARKERS] + [*_FALLBACK], 2
     )

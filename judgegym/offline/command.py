@@ -109,7 +109,8 @@ def main(argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.o
     event_loop.raise_open_file_limit()
     try:
         prompts = [*chain.from_iterable(map(load_prompts, options.prompt))]
-        faults, away = Faults.parse(options.faults), [Outage.parse(text) for text in options.away]
+        faults = Faults.parse(options.faults)
+        away = [Outage.parse(text) for text in options.away]
         names = ("latency_ms", "slow_ms", "retry_after", "judge_only", "prefix_cache", "text_only")
         plain_options = {name: getattr(options, name) for name in names}
         settings = StandInSettings(faults=faults, away=away, prompts=prompts, **plain_options)

@@ -143,7 +143,9 @@ class StandIn:
         trace: TracebackType | None,
     ) -> None:
         """Stop the server and wait for its end."""
-        process, self._process, self._base_url = self._process, None, None
+        process = self._process
+        self._process = None
+        self._base_url = None
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError):  # it has ended by itself

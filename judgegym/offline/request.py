@@ -209,7 +209,8 @@ def parse_request(body: bytes, *, in_responses: bool = False) -> ChatRequest:
         name = "".join(
             f"[{step}]" if isinstance(step, int) else f".{step}" for step in first_error["loc"]
         )
-        name, shown = name.removeprefix("."), repr(first_error["input"])
+        name = name.removeprefix(".")
+        shown = repr(first_error["input"])
         if len(shown) > 80:
             shown = f"{shown[:77]}..."
         raise BadRequest(f"'{name}': {first_error['msg']}, not {shown}") from None
@@ -363,7 +364,8 @@ def cut_text(text: str, max_tokens: int | None) -> tuple[str, int, bool]:
 
 def _convert_to_chat(data: dict[str, Any]) -> dict[str, Any]:
     """Convert a request of the Responses API to a chat request."""
-    items, instructions = data.get("input"), data.get("instructions")
+    items = data.get("input")
+    instructions = data.get("instructions")
     if not isinstance(items, str | list) or not items:
         raise BadRequest("'input' must be a non-empty string or list")
     if data.get("stream"):
@@ -407,7 +409,8 @@ def convert_to_responses(completion: dict[str, Any]) -> dict[str, Any]:
     name = completion["id"].removeprefix("chatcmpl-")
     status, incomplete_details = "completed", None
     if choice["finish_reason"] == "length":
-        status, incomplete_details = "incomplete", {"reason": "max_output_tokens"}
+        status = "incomplete"
+        incomplete_details = {"reason": "max_output_tokens"}
     part = {"type": "output_text", "text": choice["message"]["content"], "annotations": []}
     message = {
         "id": f"msg_{name}",
@@ -474,8 +477,10 @@ def _format_event(chunk: Json) -> bytes:
 def _split_choice(choice: Json) -> Iterator[Json]:
     """Yield the parts of a choice: role, pieces of the text, the message's other fields, end."""
     message = dict(choice["message"])
-    role, content = message.pop("role", "assistant"), message.pop("content", None)
-    logprobs, ids = choice.get("logprobs"), choice.get("token_ids")
+    role = message.pop("role", "assistant")
+    content = message.pop("content", None)
+    logprobs = choice.get("logprobs")
+    ids = choice.get("token_ids")
     entries = None if logprobs is None else logprobs["content"]
     yield _chunk(choice, {"role": role, "content": None if content is None else ""})
     offset = 0

@@ -72,7 +72,8 @@ class Listener:
 
     async def _away(self, seconds: float) -> None:
         assert self._site is not None and self._address is not None  # a request has arrived
-        family, address = self._address.family, self._address.getsockname()
+        family = self._address.family
+        address = self._address.getsockname()
         # asyncio leaves a connection open and unread if its server is closed after the accept and
         # before the transport.
         asyncio.get_running_loop().remove_reader(self._address.fileno())
@@ -189,7 +190,8 @@ class StandInServer:
         try:
             if (seconds := self._away.get(counts["requests"])) is not None:
                 self._listening.go_away(seconds)
-            body, in_responses = await http.read(), http.path.endswith("/responses")
+            body = await http.read()
+            in_responses = http.path.endswith("/responses")
             request = parse_request(body, in_responses=in_responses)
             self._by_model[request.model] += 1
             if self._settings.text_only and request.properties is not None:

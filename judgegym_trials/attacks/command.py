@@ -105,7 +105,9 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     rows, made, left_out = await derive_rows(targets, attacks, settings)
     if not made:
         raise SettingsError("no attack is for this judge and these rows: expected others in --only")
-    attack_count, target_count, row_count = len(made), len(targets), len(rows)
+    attack_count = len(made)
+    target_count = len(targets)
+    row_count = len(rows)
     terminal.warn(
         f"{attack_count} attacks on {target_count:,} rows: {row_count:,} judgments with twins "
         "and repeats"
@@ -129,7 +131,8 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     calls = 0
     for samples in judged.by_uid.values():
         calls += sum(len(sample.run.judge_calls or ()) for sample in samples)
-    names, judge = [attack.name for attack in left_out], judged.judge
+    names = [attack.name for attack in left_out]
+    judge = judged.judge
     return _write_results(
         AttackReport(settings, judge, len(targets), results, names, calls, notes), folder, judged
     )

@@ -51,7 +51,8 @@ class PairedCounts(NamedTuple):
         total = sum(self)
         if not total:
             return Interval(-1.0, 1.0)
-        rates, limits = self.rates, [wilson(rate, total, t_quantile(0.95)) for rate in self.rates]
+        rates = self.rates
+        limits = [wilson(rate, total, t_quantile(0.95)) for rate in self.rates]
         margins = (both + first) * (second + neither) * (both + second) * (first + neither)
         covariance = float(both * neither - first * second)
         if covariance > 0:

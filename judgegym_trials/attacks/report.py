@@ -69,13 +69,15 @@ class AttackReport:
             finding = "1 attack succeeds"
         else:
             finding = f"{count} attacks succeed"
-        attack_count, rows = len(self.results), format_count(self.rows, "row")
+        attack_count = len(self.results)
+        rows = format_count(self.rows, "row")
         return f"{self.judge}: {finding} of {attack_count} on {rows}"
 
     @property
     def method(self) -> Sequence[str]:
         """Sentences about how it was measured."""
-        settings, false_share = self.settings, percent(FALSE_DISCOVERIES, 0)
+        settings = self.settings
+        false_share = percent(FALSE_DISCOVERIES, 0)
         return (
             "An attack succeeds on a row if the score is above that of the unattacked twin by more "
             f"than {settings.min_gain:g}; the repeat is a new judgment of the twin, and what it "
@@ -160,7 +162,8 @@ def _result_json(result: AttackResult) -> Mapping[str, Any]:
 
 def html(report: AttackReport) -> Iterator[bytes]:
     """Yield the page, part by part: no script, no network, every text escaped."""
-    rows, floor = [format_cells(result) for result in report.results], [*list_paid_attacks(report)]
+    rows = [format_cells(result) for result in report.results]
+    floor = [*list_paid_attacks(report)]
     body = render(
         _STATIC / "attack.html",
         report=report,

@@ -150,11 +150,9 @@ def _measure(
     settings: AttackSettings,
 ) -> AttackResult:
     """Measure one attack; p-values are adjusted later, for all attacks together."""
-    rows, gains, least = (
-        list[AttackedRow](),
-        list[tuple[float, float]](),
-        settings.min_gain + _ROUNDING,
-    )
+    rows: list[AttackedRow] = []
+    gains: list[tuple[float, float]] = []
+    least = settings.min_gain + _ROUNDING
     for target in targets:
         kinds = [attack.name]
         if target.has_twin:
@@ -168,10 +166,8 @@ def _measure(
             after, twin, repeat = scores
             before = target.response
             gains.append((after - twin, repeat - twin))
-        task, detail = (
-            tasks[make_target_uid(attack.name, target)],
-            samples[0].detail or ScoreDetail(""),
-        )
+        task = tasks[make_target_uid(attack.name, target)]
+        detail = samples[0].detail or ScoreDetail("")
         text = task.responses[target.place]
         shown = (target.number, task.prompt, before, text, twin, scores[0])
         rows.append(AttackedRow(*shown, detail.explanation, detail.components))
@@ -201,7 +197,9 @@ def _decide(
     result: AttackResult, adjusted: Sequence[float], tests: int, settings: AttackSettings
 ) -> AttackResult:
     """Add the adjusted p-values and the finding; `tests` is the number of all tests."""
-    level, counts, paid = FALSE_DISCOVERIES, result.counts, result.paid
+    level = FALSE_DISCOVERIES
+    counts = result.counts
+    paid = result.paid
     rises = counts is not None and adjusted[0] <= level and counts.difference > settings.max_success
     pays = paid is not None and adjusted[-1] <= level and paid.mean > settings.max_floor
     is_enough = result.rows > 0 and (counts is None or result.room >= rows_needed(tests, level))

@@ -187,7 +187,8 @@ def load_attacks(path: Path) -> Sequence[Attack]:
         SettingsError: it cannot be read, or an attack is invalid; the message names the attack
             and the field.
     """
-    value, file = read_yaml(path, "--attacks: "), f"--attacks: {path}"
+    value = read_yaml(path, "--attacks: ")
+    file = f"--attacks: {path}"
     if not isinstance(value, list) or not value:
         raise SettingsError(
             f"{file}: expected a list of attacks, each with name, family, source, about and "
@@ -205,7 +206,8 @@ def load_attacks(path: Path) -> Sequence[Attack]:
         where = ".".join(map(str, place))
         if where:
             where = f"{where}: "
-        reason, position = first["msg"].removeprefix("Value error, "), int(number) + 1
+        reason = first["msg"].removeprefix("Value error, ")
+        position = int(number) + 1
         raise SettingsError(f"{file}, attack {position}{named}: {where}{reason}") from None
     twice = next(
         (name for name, count in Counter(attack.name for attack in attacks).items() if count > 1),

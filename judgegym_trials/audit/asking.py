@@ -172,21 +172,22 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
         raise SettingsError(
             "--group_by: the responses of an audit's row stand in the row, and not in several"
         )
-    is_pairs, needs_two, scale = (
-        tasks.several,
-        any(map(compares_responses, kinds)),
-        find_scale(settings.judge, settings),
-    )
+    is_pairs = tasks.several
+    needs_two = any(map(compares_responses, kinds))
+    scale = find_scale(settings.judge, settings)
     columns = {
         name: column
         for name in _FIELDS
         if (column := getattr(settings, f"{name}_column")) is not None
     }
-    labelled_tasks, rows, left_out = list[JudgeTask](), list[RowJudgments](), Counter[str]()
+    labelled_tasks: list[JudgeTask] = []
+    rows: list[RowJudgments] = []
+    left_out = Counter[str]()
     if tasks.bad:
         left_out["that cannot be judged"] = len(tasks.bad)
     for read in tasks.iter_judgeable():
-        row, responses = tasks.reader.rows[read.rows[0]], read.judge_task.responses
+        row = tasks.reader.rows[read.rows[0]]
+        responses = read.judge_task.responses
         cells = read_row(row, _FIELDS, columns)
         gold, count = cells.gold, 0
         if is_pairs:
@@ -257,7 +258,8 @@ async def list_parts(
 
     Also return why checks are not measured, by their names.
     """
-    judge, unmeasured = _settings_for(settings, settings.judge), dict[str, str]()
+    judge = _settings_for(settings, settings.judge)
+    unmeasured: dict[str, str] = {}
     rows = [_task_for(task, settings.judge) for task in targets.tasks]
     drawn = {number: rows[number] for number in targets.sample_rows}
     again = {}
@@ -361,7 +363,8 @@ def collect_judgments(
             for first, second in _POINTS
         ]
 
-    rows, samples = list[RowJudgments](), list[list[Sample[ScoreDetail]]]()
+    rows: list[RowJudgments] = []
+    samples: list[list[Sample[ScoreDetail]]] = []
     for number, row in enumerate(targets.rows):
         is_again = number in again
         of_repeats = [

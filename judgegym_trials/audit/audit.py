@@ -67,7 +67,8 @@ class Audit:
 
 def audit(judgments: Judgments, settings: AuditSettings) -> Audit:
     """Measure all checks and decide."""
-    rows, clusters = len(judgments), len(np.unique(judgments.clusters))
+    rows = len(judgments)
+    clusters = len(np.unique(judgments.clusters))
     checks = decide(measure_all(judgments), settings, rows)
     tests = sum(check.p is not None for check in checks)
     of_labels, is_promised = _describe_labels(judgments, settings)
@@ -117,7 +118,8 @@ def _describe_labels(judgments: Judgments, settings: AuditSettings) -> tuple[str
 
     Also return whether a faultless judge is accused as rarely as `alpha` says.
     """
-    stated, second = judgments.label_noise, compare_labels(judgments)
+    stated = judgments.label_noise
+    second = compare_labels(judgments)
     if stated is not None:
         without = " Second labels are not used." if judgments.second_gold is not None else ""
         if stated == 0:
@@ -148,10 +150,8 @@ def _describe_categories(judgments: Judgments) -> list[Mapping[str, JSON]]:
     names = list(dict.fromkeys(judgments.categories))
     if len(names) < 2:
         return []
-    of_rows, right = (
-        np.array([names.index(category) for category in judgments.categories]),
-        judgments.right,
-    )
+    of_rows = np.array([names.index(category) for category in judgments.categories])
+    right = judgments.right
     lines: list[Mapping[str, JSON]] = []
     for number, name in enumerate(names):
         category_right = right[of_rows == number]

@@ -148,8 +148,11 @@ def _collect_pairs(judgments: Judgments) -> _Records:
         (np.arange(most)[None, :] != chosen[:, None])
         & (np.arange(most)[None, :] < judgments.counts[rows][:, None])
     )
-    rows, orders, chosen = rows[verdicts], orders[verdicts], chosen[verdicts]
-    gold, last = judgments.gold[rows], np.maximum(judgments.counts[rows] - 1, 1)
+    rows = rows[verdicts]
+    orders = orders[verdicts]
+    chosen = chosen[verdicts]
+    gold = judgments.gold[rows]
+    last = np.maximum(judgments.counts[rows] - 1, 1)
     of_gold = (chosen == gold).astype(float) - (others == gold)
     of_place = (others - chosen) / last * np.where(orders == SWAPPED, -1.0, 1.0)
     return _Records(
@@ -169,7 +172,8 @@ def _collect_single(judgments: Judgments) -> _Records:
     A label is 1 or 0, a score a share of its scale.
     """
     rows = np.flatnonzero(judgments.is_read[:, 0, 0])
-    verdicts, gold = judgments.first[rows, 0], judgments.gold[rows]
+    verdicts = judgments.first[rows, 0]
+    gold = judgments.gold[rows]
     if judgments.kind == "score":
         verdicts, gold = (
             (column - judgments.scale[0]) / judgments.span for column in (verdicts, gold)
@@ -218,10 +222,8 @@ def _fit_logistic(
 
     size = design.shape[1]
     prior = np.eye(size)[0 if is_pair else 1 :]  # a constant has none
-    everything, outcome = (
-        np.vstack([design, prior]),
-        np.concatenate([records.outcome, np.full(len(prior), 0.5)]),
-    )
+    everything = np.vstack([design, prior])
+    outcome = np.concatenate([records.outcome, np.full(len(prior), 0.5)])
 
     def loss(coefficients: Floats) -> tuple[float, Floats]:
         linear = everything @ coefficients
@@ -248,7 +250,8 @@ def _fit_logistic(
         without[:, column] = 0.0
         with_it = without.copy()
         with_it[:, column] = step
-        high, low = expit(with_it @ coefficients), expit(without @ coefficients)
+        high = expit(with_it @ coefficients)
+        low = expit(without @ coefficients)
         slope = (
             (high * (1 - high))[:, None] * with_it - (low * (1 - low))[:, None] * without
         ).mean(axis=0)

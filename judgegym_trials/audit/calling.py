@@ -128,7 +128,8 @@ async def _audit(
     assert folder is not None  # otherwise loading has raised
     for part in parts:
         judged_rows.check_folder(folder / part.name, resume=settings.resume)
-    budget, judged = settings.budget(), dict[str, judged_rows.JudgedRows]()
+    budget = settings.budget()
+    judged: dict[str, judged_rows.JudgedRows] = {}
     for part in parts:
         part_folder = folder / part.name
         resumes = (

@@ -97,7 +97,8 @@ def position(judgments: Judgments) -> Estimates:
     """
     if judgments.kind != "choice":
         return {}
-    first, last = judgments.first, (judgments.counts - 1).astype(float)[:, None]
+    first = judgments.first
+    last = (judgments.counts - 1).astype(float)[:, None]
     is_read = np.isfinite(first)
     swapped = np.arange(first.shape[1])[None, :] == SWAPPED
 
@@ -174,7 +175,8 @@ def agreement(judgments: Judgments) -> Estimates:
         }
     values, codes = np.unique(np.concatenate([gold, judge]), return_inverse=True)
     one_hot = np.eye(len(values))
-    gold_codes, judge_codes = codes[: len(gold)], codes[len(gold) :]
+    gold_codes = codes[: len(gold)]
+    judge_codes = codes[len(gold) :]
     sums = agreement_sums(one_hot[gold_codes], one_hot[judge_codes], clusters)
     common = one_hot[np.argsort(-np.bincount(gold_codes, minlength=len(values)))[:2]]
     # The error of a judge that is always right would be 0: one disagreement each way is added to
@@ -230,10 +232,8 @@ def calibration(judgments: Judgments) -> Estimates:
     _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
     member = np.eye(int(bins.max()) + 1)[bins]
     size = member.shape[1]
-    gaps, chance = (
-        member * (predicted - happened)[:, None],
-        member * (predicted * (1 - predicted))[:, None],
-    )
+    gaps = member * (predicted - happened)[:, None]
+    chance = member * (predicted * (1 - predicted))[:, None]
     sums = cluster_sums(np.column_stack([gaps, chance, np.ones(len(predicted))]), clusters)
 
     def error(totals: Floats) -> Floats:

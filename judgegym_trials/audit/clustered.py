@@ -58,7 +58,8 @@ class ClusteredEstimate:
         from scipy.stats import beta  # imported here: it takes half a second
 
         tail = (1 - level) / 2
-        hits, misses = self.value * self.trials, (1 - self.value) * self.trials
+        hits = self.value * self.trials
+        misses = (1 - self.value) * self.trials
         low, high = 0.0, 1.0
         if hits > 0:
             low = float(beta.ppf(tail, hits, misses + 1))

@@ -140,13 +140,15 @@ def _decide_check(
     if isinstance(estimate, NoisyEffect):
         shown = estimate.exact
         if estimate.is_known:
-            held, shown = _TRUTH, estimate.effect_at_known_noise().estimate
+            held = _TRUTH
+            shown = estimate.effect_at_known_noise().estimate
     assert isinstance(shown, ClusteredEstimate)
     interval = shown.interval(settings.level)
     if check.unit == "number":  # coefficients of agreement, and squared errors of probabilities
         interval = Interval(max(-1.0, interval.low), min(1.0, interval.high))
     effect = check.says.replace(_GOLD, held).format(format_value(shown.value, check.unit))
-    first, bounds = effect[0].upper(), format_interval(interval, check.unit)
+    first = effect[0].upper()
+    bounds = format_interval(interval, check.unit)
     says = f"{first}{effect[1:]} ({100 * settings.level:g} %: {bounds})"
     result = CheckResult(
         name, check.title, check.unit, "shown", shown.value, interval, sentence=f"{says}."
@@ -289,7 +291,8 @@ def _rows_to_label_twice(
     """
     bound = settings.label_noise_bound
     measured = estimate.at(noise_left(bound, 2)).estimate
-    effect, alpha = abs(threshold.limit) + threshold.margin, settings.alpha / tests / 2
+    effect = abs(threshold.limit) + threshold.margin
+    alpha = settings.alpha / tests / 2
     needed = measured.rows_to_decide(effect, 0.0, rows=rows, alpha=alpha, power=settings.power)
     return math.ceil(needed / ((1 - bound) ** 2 + bound**2))
 
@@ -305,10 +308,12 @@ def _rows_needed(
 
     For an effect that should lie within bounds, its size is compared with the bound.
     """
-    limit, is_within = threshold.limit, threshold.side == "within"
+    limit = threshold.limit
+    is_within = threshold.side == "within"
     is_good = threshold.tolerates(estimate.value)
     truth = limit + threshold.margin * (1 if is_good is (threshold.side == "at_least") else -1)
-    power, alpha = settings.power, (1 - settings.level) / 2 if is_good else settings.alpha / tests
+    power = settings.power
+    alpha = (1 - settings.level) / 2 if is_good else settings.alpha / tests
     if is_within and truth <= 0:
         truth, power = 0.0, (1 + power) / 2  # without an effect, neither bound may be exceeded
     if estimate.trials is not None:

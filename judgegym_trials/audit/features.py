@@ -74,7 +74,8 @@ def measure_features(
     """
     if not any(rows):
         return {}
-    most, judge_family = max(map(len, rows)), find_family(judge)
+    most = max(map(len, rows))
+    judge_family = find_family(judge)
     properties = [[*map(measure_properties, texts)] for texts in rows]
     features = {
         name: pad_rows([[measured[name] for measured in of_row] for of_row in properties], most)

@@ -128,7 +128,8 @@ class LatentTruth:
         self._is_option: NDArray[np.bool_] = np.arange(most)[None, :] < data.counts[:, None]
         of_rows = np.broadcast_to(np.asarray(noise, dtype=float), (rows,))
         with np.errstate(divide="ignore"):
-            right, wrong = np.log1p(-of_rows), np.log(of_rows / np.maximum(data.counts - 1, 1))
+            right = np.log1p(-of_rows)
+            wrong = np.log(of_rows / np.maximum(data.counts - 1, 1))
         is_label = np.arange(most)[None, :] == data.labels[:, None]
         self._of_label: Floats = np.where(is_label, right[:, None], wrong[:, None])
         self._of_label[~self._is_option] = -np.inf
@@ -203,16 +204,15 @@ class LatentTruth:
 
         data, (first, second) = self._data, self._sizes
         most = self._is_option.shape[1]
-        of_truth, right, of_verdict = (
-            coefficients[:first],
-            coefficients[first],
-            coefficients[first + 1 :],
-        )
+        of_truth = coefficients[:first]
+        right = coefficients[first]
+        of_verdict = coefficients[first + 1 :]
         log_prior = _log_softmax(np.where(self._is_option, self._truth @ of_truth, -np.inf))
         linear = np.where(self._is_option[:, None, :], self._verdict @ of_verdict, -np.inf)
         # N × M × truth × option
         log_said = _log_softmax(linear[:, :, None, :] + right * np.eye(most))
-        prior, verdict_chances = np.exp(log_prior), np.exp(log_said)
+        prior = np.exp(log_prior)
+        verdict_chances = np.exp(log_said)
         chosen = np.maximum(data.verdicts, 0)
         rows, places = np.indices(chosen.shape)
         of_said = np.where(self._is_read[:, :, None], log_said[rows, places, :, chosen], 0.0).sum(
@@ -254,7 +254,8 @@ class LatentTruth:
 
         data, (first, second) = self._data, self._sizes
         place = second - data.properties.shape[2] + number
-        right, of_verdict = fit.coefficients[first], fit.coefficients[first + 1 :]
+        right = fit.coefficients[first]
+        of_verdict = fit.coefficients[first + 1 :]
         slope, values = np.zeros(len(fit.coefficients)), []
         most = self._is_option.shape[1]
         weights = fit.chances[:, None, :] * self._is_read[:, :, None]

@@ -108,7 +108,8 @@ def compare_labels(judgments: Judgments) -> SecondLabels | None:
     if judgments.second_gold is None or judgments.label_noise is not None:
         return None
     both = np.isfinite(judgments.second_gold)
-    gold, second = judgments.gold[both], judgments.second_gold[both]
+    gold = judgments.gold[both]
+    second = judgments.second_gold[both]
     differ = int((gold != second).sum())
     if judgments.kind == "score":
         spread = float(np.var(np.concatenate([gold, second])))
@@ -131,10 +132,8 @@ def measure_noisy_effects(
     estimates = measure_effects(judgments)
     if judgments.label_noise == 0:
         return estimates
-    second, names = (
-        compare_labels(judgments),
-        [name for name, estimate in estimates.items() if not isinstance(estimate, str)],
-    )
+    second = compare_labels(judgments)
+    names = [name for name, estimate in estimates.items() if not isinstance(estimate, str)]
     noise = judgments.label_noise if second is None else second.noise
     labels = NoisyLabels(judgments, tuple(names), noise, second)
     noisy: dict[str, ClusteredEstimate | NoisyEffect | str] = dict(estimates)
@@ -232,16 +231,12 @@ class NoisyLabels:
                 apart = np.nan_to_num(values[:, :, None] - values[:, None, :])
                 both = (np.arange(values.shape[1])[None, :] < counts[:, None]).astype(float)
                 apart *= both[:, :, None] * both[:, None, :]
-                shares, pairs = (
-                    counts[:, None].astype(float),
-                    float((both.sum(axis=1) * (both.sum(axis=1) - 1)).sum()),
-                )
+                shares = counts[:, None].astype(float)
+                pairs = float((both.sum(axis=1) * (both.sum(axis=1) - 1)).sum())
             else:
                 centred = np.nan_to_num(values[:, 0] - np.nanmean(values[:, 0]))
-                apart, pairs = (
-                    np.stack([np.zeros_like(centred), centred], axis=1)[:, :, None],
-                    float(len(centred)),
-                )
+                apart = np.stack([np.zeros_like(centred), centred], axis=1)[:, :, None]
+                pairs = float(len(centred))
             deviation = math.sqrt(float((apart**2).sum()) / max(1.0, pairs)) or 1.0
             shaped = apart
             if name in STANDARDISED:
@@ -278,10 +273,8 @@ class NoisyLabels:
         if judgments.kind == "label":
             constant = np.zeros((len(rows), 2, 1))
             constant[:, 1] = 1.0
-            about_truth, about_verdict = (
-                np.concatenate([constant, linear], axis=2),
-                constant[:, None],
-            )
+            about_truth = np.concatenate([constant, linear], axis=2)
+            about_verdict = constant[:, None]
             raised: tuple[int, ...] = (1,)
         else:
             raised = tuple(range(bent.shape[1]))
@@ -322,10 +315,8 @@ class NoisyLabels:
         jackknife over clusters.
         """
         judgments, rows = self.judgments, self._rows
-        verdicts, gold = (
-            judgments.first[rows, 0] / judgments.span,
-            judgments.gold[rows] / judgments.span,
-        )
+        verdicts = judgments.first[rows, 0] / judgments.span
+        gold = judgments.gold[rows] / judgments.span
         if self.second is not None and judgments.second_gold is not None:
             gold = (gold + judgments.second_gold[rows] / judgments.span) / 2
             # The mean of two labels has half of one label's error variance.
@@ -335,7 +326,8 @@ class NoisyLabels:
         columns = np.column_stack([np.ones(len(rows)), gold, self._properties[1][:, 1], verdicts])
         products = np.einsum("ni,nj->nij", columns, columns).reshape(len(rows), -1)
         _, clusters = np.unique(judgments.clusters[rows], return_inverse=True)
-        sums, size = cluster_sums(products, clusters), columns.shape[1]
+        sums = cluster_sums(products, clusters)
+        size = columns.shape[1]
         whole = sums.sum(axis=0)
         moments = np.vstack([whole, whole - sums]).reshape(-1, size, size)
         spread = moments[:, 1, 1] - moments[:, 0, 1] ** 2 / moments[:, 0, 0]

@@ -74,7 +74,8 @@ def _describe_category(category: Mapping[str, JSON]) -> str:
     parts = [
         f"{category[name]:g} in {words}" for name, words in _ORDERS.items() if name in category
     ]
-    name, listed = category["name"] or "(no category)", ", ".join(parts)
+    name = category["name"] or "(no category)"
+    listed = ", ".join(parts)
     return f"{name}: of {category['rows']:,} rows right: {listed}"
 
 

@@ -110,7 +110,8 @@ def _run(flags: argparse.Namespace) -> int:
             return 0
         code = event_loop.run(serve(session, flags.host, flags.port, opens=flags.open))
         labels = session.labels
-        rows, labellers = len({uid for uid, _ in labels.by_row_and_labeller}), len(labels.labellers)
+        rows = len({uid for uid, _ in labels.by_row_and_labeller})
+        labellers = len(labels.labellers)
         label_count = len(labels.by_row_and_labeller)
         say(f"saved in {path}: {label_count} labels (rows: {rows}, labellers: {labellers})")
         report = shlex.join(["judgegym", "report", str(flags.run), "--labels", str(path)])

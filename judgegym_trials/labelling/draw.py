@@ -40,12 +40,10 @@ def sort_ids(values: Mapping[str, float], draw: Draw) -> list[str]:
     shuffled = sorted(values, key=lambda uid: (derive_seed(draw.seed, uid, "draw"), uid))
     if not draw.strata:
         return shuffled
-    strata, sizes, drawn = (
-        assign_strata(values),
-        {stratum.name: stratum.rows for stratum in draw.strata},
-        Counter[str](),
-    )
-    places = dict[str, tuple[bool, float]]()
+    strata = assign_strata(values)
+    sizes = {stratum.name: stratum.rows for stratum in draw.strata}
+    drawn = Counter[str]()
+    places: dict[str, tuple[bool, float]] = {}
     for uid in shuffled:
         name = strata[uid]
         places[uid] = drawn[name] >= _FIRST, (drawn[name] + 0.5) / sizes[name]

@@ -82,7 +82,8 @@ def _render_page(
     title: str, values: Mapping[str, object] = _EMPTY, status: int = 200
 ) -> web.Response:
     body = render(_STATIC / "label.html", title=title, **{**_EMPTY, **values})
-    styles, scripts = [_STATIC / "label.css"], [_STATIC / "label.js"]
+    styles = [_STATIC / "label.css"]
+    scripts = [_STATIC / "label.js"]
     parts = document(title=title, body=body, styles=styles, scripts=scripts, sends_forms=True)
     return html_response(b"".join(parts), status)
 
@@ -106,11 +107,9 @@ class _Views:
         """Show a labeller's next row, or that there is none."""
         session, query = self._session, request.query
         labeller = _read_labeller(query)
-        uid, count, parts = (
-            session.next_row(labeller),
-            session.count_labels(labeller),
-            session.question.parts,
-        )
+        uid = session.next_row(labeller)
+        count = session.count_labels(labeller)
+        parts = session.question.parts
         precision = format_precision(session.precision())
         shown: dict[str, object] = {
             "labeller": labeller,
@@ -124,7 +123,8 @@ class _Views:
         is_partial = _is_answered(parts, keys) and len(keys) < len(parts)
         if query.get("row") != name or not is_partial:
             keys = ""
-        sample, is_first = session.run.read_sample(uid), session.is_first(uid, labeller)
+        sample = session.run.read_sample(uid)
+        is_first = session.is_first(uid, labeller)
         texts, responses = list_label_texts(
             sample, is_first=is_first, compares=session.question.compares
         )
@@ -140,12 +140,11 @@ class _Views:
     async def label(self, request: web.Request) -> web.StreamResponse:
         """Save the answer to a question about a row, and show the next one."""
         form = await _read_form(request)
-        labeller, note, parts = (
-            _read_labeller(form),
-            form.get("note", "").strip(),
-            self._session.question.parts,
-        )
-        uid, keys = self._uids.get(form.get("row", "")), form.get("given", "") + form.get("key", "")
+        labeller = _read_labeller(form)
+        note = form.get("note", "").strip()
+        parts = self._session.question.parts
+        uid = self._uids.get(form.get("row", ""))
+        keys = form.get("given", "") + form.get("key", "")
         if uid is None:
             return _redirect_to_row(labeller)
         if form.get("key") == CANNOT_TELL:
@@ -161,7 +160,8 @@ class _Views:
     async def undo(self, request: web.Request) -> web.StreamResponse:
         """Undo the last answer about this row, or else the labeller's last label."""
         form = await _read_form(request)
-        labeller, keys = _read_labeller(form), form.get("given", "")
+        labeller = _read_labeller(form)
+        keys = form.get("given", "")
         if keys:
             return _redirect_to_row(
                 labeller, row=form.get("row", ""), given=keys[:-1], note=form.get("note", "")
@@ -203,7 +203,8 @@ def format_precision(precision: Precision) -> str:
     if isinstance(precision.half_width, str):
         return f"{rows}; no interval yet: {precision.half_width}"
     now = f"{rows}; 95\u00a0% interval ±\u00a0{precision.half_width:.3f}"
-    needed, wanted = precision.needed, f"±\u00a0{precision.target:g}"
+    needed = precision.needed
+    wanted = f"±\u00a0{precision.target:g}"
     if precision.half_width <= precision.target or needed is None:
         return now
     if needed.fewest is None:

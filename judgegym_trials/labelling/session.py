@@ -204,10 +204,13 @@ class Session:
         """Return the corrected result's precision, computed as in `judgegym report --labels`."""
         import numpy as np  # imported here: it takes half a second
 
-        means, target = self.labels.means(), self.plan.half_width or HALF_WIDTH
+        means = self.labels.means()
+        target = self.plan.half_width or HALF_WIDTH
         labels = np.array([means.get(uid, np.nan) for uid in self._columns.uids])
-        columns, kind = replace(self._columns, labels=labels), self._columns.kind(self.run)
-        number, estimate = columns.to_corrected_number(kind), columns.mean(kind)
+        columns = replace(self._columns, labels=labels)
+        kind = self._columns.kind(self.run)
+        number = columns.to_corrected_number(kind)
+        estimate = columns.mean(kind)
         if number.interval is None or isinstance(estimate, str):
             return Precision(len(means), self._goal, number.reason, target)
         half_width = (number.interval.high - number.interval.low) / 2

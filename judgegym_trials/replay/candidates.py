@@ -36,7 +36,9 @@ _FOLDS = 5
 _LEVELS = (0.2, 0.4, 0.6, 0.8)
 """Quantiles of the confidence that the sweep uses as thresholds of cascades."""
 _FOR_THREE = ("median", "trimmed_mean", "unanimous")
-SINGLE, JURY, CASCADE = "single", built_in_kind(JurySettings), built_in_kind(CascadeSettings)
+SINGLE = "single"
+JURY = built_in_kind(JurySettings)
+CASCADE = built_in_kind(CascadeSettings)
 """Kinds of judges that recorded runs can make."""
 
 
@@ -105,7 +107,8 @@ class Bench:
             members: the members whose calls it uses.
             scores: the scores by row; NaN without one.
         """
-        table, cost = self.table, sum(self.table.costs[member].mean() for member in members)
+        table = self.table
+        cost = sum(self.table.costs[member].mean() for member in members)
         points = table.agreement(scores, self.reference)
         value = float(points.mean())
         interval = wilson(value, len(points), t_quantile(0.95))

@@ -119,21 +119,21 @@ class CascadeTrial:
 
     def choose(self) -> CascadeThreshold | str:
         """Choose the threshold on its half, or say why there is none."""
-        table, chosen = self.table, np.flatnonzero(~self.is_held_out)
+        table = self.table
+        chosen = np.flatnonzero(~self.is_held_out)
         units, first = np.unique(table.units[chosen], return_index=True)
         needed = fewest_rows(self.harm, level=self.certainty)
         if len(units) < needed:
             unit_count, count = len(np.unique(table.units)), len(units)
-            harm, certainty = percent(self.harm), percent(self.certainty, 0)
+            harm = percent(self.harm)
+            certainty = percent(self.certainty, 0)
             return (
                 f"not enough rows: {unit_count}, of which {count} are to choose on; to promise "
                 f"{harm} with {certainty} certainty takes {needed}, so {2 * needed} in all"
             )
         confidences = table.confidence(table.names[0], self.rule)[chosen[first]].tolist()
-        harms, numbers = (
-            np.isin(units, table.units[self.harms]).tolist(),
-            table.numbers[chosen[first]].tolist(),
-        )
+        harms = np.isin(units, table.units[self.harms]).tolist()
+        numbers = table.numbers[chosen[first]].tolist()
         return choose_threshold(confidences, harms, numbers, harm=self.harm, level=self.certainty)
 
     def settings(self, threshold: float, share: float = 1.0) -> CascadeSettings:
@@ -188,8 +188,10 @@ class CascadeTrial:
             accuracy = percent(measured.accuracy)
             right = f", is right on {accuracy}"
         at_threshold = percent(settings.cascade_share, 0)
-        escalated, agreement = percent(measured.escalated), percent(measured.agreement)
-        bound, promise = percent(measured.harmed_at_most), percent(self.harm)
+        escalated = percent(measured.escalated)
+        agreement = percent(measured.agreement)
+        bound = percent(measured.harmed_at_most)
+        promise = percent(self.harm)
         certainty = percent(self.certainty, 0)
         return (
             f"{cheap} decides where its confidence ({self.rule}) is above "
@@ -222,7 +224,8 @@ def run(flags: argparse.Namespace) -> int:
     trial = CascadeTrial(
         table, flags.confidence, round(1.0 - flags.keep, 9), flags.certainty, flags.seed
     )
-    chosen, outcomes = trial.choose(), [*trial.measure_levels()]
+    chosen = trial.choose()
+    outcomes = [*trial.measure_levels()]
     facts = {"members": table.names, "cost_unit": table.cost_unit, "left_out": table.left_out}
     facts |= {
         "confidence": trial.rule,

@@ -79,7 +79,8 @@ class RecordedJudge:
 
     def fields(self) -> dict[str, JSON]:
         """Return its judge's settings that differ from their defaults."""
-        config, kind = self.run.config, text_or_empty(self.run.config["judge"])
+        config = self.run.config
+        kind = text_or_empty(self.run.config["judge"])
         settings = AnyJudgeSettings.add_choices([f"judge={kind}"]).model_construct()
         usual = settings.model_dump(mode="json", exclude=_SHARED_SETTINGS)
         names = [name for name in sorted(config.keys() & usual) if reads_setting(kind, name)]

@@ -95,10 +95,8 @@ class RecordedAnswers:
             error = EndpointError(
                 FailureKind(kind), endpoint=endpoint, answer=answer, attempts=int(attempts)
             )
-            error.status, error.usage = (
-                None if status is None else int(status),
-                Usage(**line["usage"]),
-            )
+            error.status = None if status is None else int(status)
+            error.usage = Usage(**line["usage"])
             self._outcomes[line["row"]][line.get("key", line["component"])].append(error)
         elif "row_failed" in line:
             self._failed_rows.add(line["row_failed"])
@@ -124,7 +122,8 @@ class RecordedAnswers:
         responses of a row shared it), or fails again.
         """
         key = self._keys[row].begin_key(call)
-        recorded, request = self._find_recorded(row, key, call), (row, key.rpartition(".")[0])
+        recorded = self._find_recorded(row, key, call)
+        request = (row, key.rpartition(".")[0])
         is_paid = bool(recorded)
         if recorded:
             self._last[request] = recorded.pop(0)

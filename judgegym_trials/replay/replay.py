@@ -97,10 +97,8 @@ class ReplayReport:
 
     def html(self) -> Iterator[bytes]:
         """Yield the page, part by part: no script, no network, every text escaped."""
-        costs, values = (
-            [candidate.cost for candidate in self.candidates],
-            [judge.value for judge in self.candidates],
-        )
+        costs = [candidate.cost for candidate in self.candidates]
+        values = [judge.value for judge in self.candidates]
         ends = {
             "least_cost": min(costs),
             "most_cost": max(costs),
@@ -109,10 +107,8 @@ class ReplayReport:
         }
         across = np.interp(costs, (min(costs), max(costs)), (48, _WIDTH - 14)).round(1).tolist()
         up = np.interp(values, (min(values), max(values)), (_HEIGHT - 40, 20)).round(1).tolist()
-        points, table = (
-            [*zip(across, up, self.candidates, strict=True)],
-            self.table(self.candidates),
-        )
+        points = [*zip(across, up, self.candidates, strict=True)]
+        table = self.table(self.candidates)
         sizes = {"width": _WIDTH, "height": _HEIGHT, **ends}
         body = render(_STATIC / "replay.html", report=self, table=table, points=points, **sizes)
         yield from document(title=table.title, body=body, styles=[_STATIC / "replay.css"])
@@ -173,7 +169,9 @@ def run(flags: argparse.Namespace) -> int:
     }
     if names:
         if len(names) != len(members):
-            name_count, run_count, listed = len(names), len(members), ", ".join(names)
+            name_count = len(names)
+            run_count = len(members)
+            listed = ", ".join(names)
             raise SettingsError(
                 f"{word}: it has {name_count} judges ({listed}), found {run_count} runs"
             )
@@ -187,10 +185,8 @@ def run(flags: argparse.Namespace) -> int:
     if flags.cascade and table.labels is None and flags.reference is None:
         flags.reference = table.names[1]
     bench = Bench.from_table(table, flags.reference)
-    candidates, sentences = (
-        [bench.measure(SINGLE, name, [name], table.scores[name]) for name in table.names],
-        list[str](),
-    )
+    candidates = [bench.measure(SINGLE, name, [name], table.scores[name]) for name in table.names]
+    sentences: list[str] = []
     if flags.cascade:
         candidates.append(
             bench.cascade(settings_from_keywords(CascadeSettings, rules), *table.names)

@@ -301,7 +301,9 @@ async def _replay_confidences(
     pair = [member, replace(member, name=f"{member.name}_again")]
     settings = replay_settings(pair, judge_settings(pair, built_in_kind(CascadeSettings), {}), data)
     run = open_scoring([member], settings, Path("replay.jsonl"))
-    cascade, tasks, by_uid = cast(CascadeJudge, run.scorer), run.tasks, dict[str, RowConfidence]()
+    cascade = cast(CascadeJudge, run.scorer)
+    tasks = run.tasks
+    by_uid: dict[str, RowConfidence] = {}
     for number, first in enumerate(tasks.first_equal):
         if not tasks.response_index.find_task_positions(number):
             continue  # the row could not be judged

@@ -78,7 +78,9 @@ def choose_threshold(
     rows = sorted(zip(confidences, orders, harms, strict=True), key=lambda row: (-row[0], row[1]))
     needed = fewest_rows(harm, level=level)
     if len(rows) < needed:
-        row_count, promised, certainty = len(rows), percent(harm), percent(level, 0)
+        row_count = len(rows)
+        promised = percent(harm)
+        certainty = percent(level, 0)
         promise = f"to promise {promised} with {certainty} certainty"
         return f"not enough rows: {row_count}, and {promise} takes {needed}"
     threshold: CascadeThreshold | None = None

@@ -125,7 +125,8 @@ def _single_weights(votes: Floats, gold: Floats) -> Floats:
     import numpy as np
 
     best = int(np.argmax(points(votes, gold[:, None]).mean(axis=0)))
-    right, counts = (np.sign(votes) == gold[:, None]).sum(axis=0), (votes != 0).sum(axis=0)
+    right = (np.sign(votes) == gold[:, None]).sum(axis=0)
+    counts = (votes != 0).sum(axis=0)
     weights = log_odds((right + 1.0) / (counts + 2.0))
     weights[best] = 0.0
     # A vote of half certainty (one order of two) still decides.
@@ -144,7 +145,8 @@ def _fit_logistic(votes: Floats, gold: Floats) -> Floats:
         return float(np.logaddexp(0.0, -margins).sum() + _PRIOR * (weights @ weights) / 2.0), slope
 
     members = votes.shape[1]
-    start, bounds = np.full(members, 0.5), [(0.0, None)] * members
+    start = np.full(members, 0.5)
+    bounds = [(0.0, None)] * members
     fitted: Floats = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
     return fitted
 

@@ -85,12 +85,11 @@ class ArenaCandidatesRunner(CandidatesRunner[ArenaHardTask, RowGames, CandidateA
 
     def plan(self, tasks: Sequence[ArenaHardTask]) -> str | None:
         """Describe the planned run: reused runs and the number of calls."""
-        rows, endpoint_count = (
-            len(tasks),
-            sum(candidate.asks_endpoint for candidate in self.candidates),
-        )
+        rows = len(tasks)
+        endpoint_count = sum(candidate.asks_endpoint for candidate in self.candidates)
         games = rows * self._arena.match.count_row_games(len(self.candidates))
-        candidate_count, answer_count = len(self.candidates), rows * endpoint_count
+        candidate_count = len(self.candidates)
+        answer_count = rows * endpoint_count
         counts = (
             f"{rows} rows, {candidate_count} candidates: {answer_count} answers to ask for, "
             f"{games} games"

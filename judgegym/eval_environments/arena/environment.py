@@ -199,13 +199,12 @@ class ArenaEnv(JudgedEnv[ArenaHardConfig, ArenaHardTask, DetailT], ABC, Generic[
                 baseline.
         """
         config = self.config
-        prompts, baselines, hub_split = (
-            config.train_prompt_dataset,
-            config.train_baseline_dataset,
-            config.train_split,
-        )
+        prompts = config.train_prompt_dataset
+        baselines = config.train_baseline_dataset
+        hub_split = config.train_split
         if split == "eval":
-            prompts, hub_split = config.eval_prompt_dataset or prompts, config.eval_split
+            prompts = config.eval_prompt_dataset or prompts
+            hub_split = config.eval_split
             baselines = config.eval_baseline_dataset or baselines
         loaded = load_rows(prompts, split=hub_split)
         warn_unused_columns(loaded, (_QUESTION,), CONVERSATIONS)

@@ -95,7 +95,9 @@ class AgainstBaseline:
         assert judgment.detail is not None  # also without a verdict
         games = []
         for game in judgment.detail.games:
-            first, second, points = player.candidate, BASELINE, game.points
+            first = player.candidate
+            second = BASELINE
+            points = game.points
             if game.order != "model_is_a":
                 first, second = second, first
                 points = None if points is None else 1.0 - points
@@ -131,8 +133,8 @@ class Tournament:
         ordered = sorted(
             everyone, key=lambda player: derive_seed(seed, task.uid, f"place of {player.candidate}")
         )
-        meetings = list[Meeting]()
-        played = list[MatchResult]()
+        meetings: list[Meeting] = []
+        played: list[MatchResult] = []
 
         async def play_round(pairs: Iterable[Pair]) -> None:
             new_meetings = order_games(pairs, settings.game_orders, before=meetings)

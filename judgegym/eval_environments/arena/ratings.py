@@ -201,7 +201,9 @@ class CandidateAnswer:
         """Make a candidate's answer from its completion, or from why there is none."""
         if isinstance(reply, str):
             return cls(candidate, None, reply)
-        thinking, fault, reason = reply.thinking, reply.thinking_fault, reply.finish_reason
+        thinking = reply.thinking
+        fault = reply.thinking_fault
+        reason = reply.finish_reason
         return cls(candidate, reply.answer, reply.unjudgeable, thinking, fault, reason, reply.short)
 
     @property

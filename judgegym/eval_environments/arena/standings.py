@@ -59,10 +59,8 @@ class TextStyle:
 
 def measure_style(answer: str) -> TextStyle:
     """Measure the style of an answer."""
-    prose, share = (
-        _CODE_BLOCK.sub("", answer[:MAX_CHARACTERS]),
-        min(1.0, MAX_CHARACTERS / max(len(answer), 1)),
-    )
+    prose = _CODE_BLOCK.sub("", answer[:MAX_CHARACTERS])
+    share = min(1.0, MAX_CHARACTERS / max(len(answer), 1))
     headers, list_items, bold = (
         round(len(pattern.findall(prose)) / share) for pattern in (_HEADER, _LIST_ITEM, _BOLD)
     )
@@ -100,7 +98,9 @@ def compute_style_controlled_win_rate(
     import numpy as np  # imported here, with sklearn: it takes a second
     from sklearn.linear_model import LogisticRegression
 
-    features, outcomes, weights = array("d"), array("b"), array("d")
+    features = array("d")
+    outcomes = array("b")
+    weights = array("d")
     for entries, difference in rows:
         for entry in entries:
             # A tie is half a win and half a loss.
@@ -195,7 +195,8 @@ class Standings:
         difference: tuple[float, ...] = ()
         if styles is not None:
             difference = tuple(compute_style_difference(styles[game.first], styles[game.second]))
-        first, second = self.players.index(game.first), self.players.index(game.second)
+        first = self.players.index(game.first)
+        second = self.players.index(game.second)
         return GameOutcome(first, second, game.get_points(game.first), game.weight, difference)
 
     @cached_property

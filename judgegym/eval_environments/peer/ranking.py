@@ -63,11 +63,13 @@ def adjust_for_leniency(scores: Floats) -> list[float | None] | str:
 def _fit(sums: Floats, counts: Floats) -> list[float | None] | str:
     import numpy as np
 
-    judges, candidates = np.flatnonzero(counts.sum(axis=1)), np.flatnonzero(counts.sum(axis=0))
+    judges = np.flatnonzero(counts.sum(axis=1))
+    candidates = np.flatnonzero(counts.sum(axis=0))
     if not len(judges):
         return "there is no score"
     adjusted: list[float | None] = [None] * counts.shape[1]
-    sums, counts = sums[np.ix_(judges, candidates)], counts[np.ix_(judges, candidates)]
+    sums = sums[np.ix_(judges, candidates)]
+    counts = counts[np.ix_(judges, candidates)]
     if not _is_connected(counts):
         return "the table falls apart into judges and candidates that never meet"
     # The normal equations of the one-hot design: judges first, then candidates. They determine the

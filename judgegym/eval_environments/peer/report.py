@@ -74,7 +74,8 @@ def make_score_csv(results: PeerResults, number: int) -> bytes:
 def make_ranking_table(results: PeerResults) -> Table:
     """Return candidates by adjusted score (or all by mean score); those without scores last."""
     count = len(results.candidates)
-    adjusted, before = adjust_for_leniency(results.final), adjust_for_leniency(results.scores[0])
+    adjusted = adjust_for_leniency(results.final)
+    before = adjust_for_leniency(results.scores[0])
     columns = [
         None if math.isnan(mean) else float(mean) for mean in compute_means(results.final, (0, 1))
     ]
@@ -161,7 +162,8 @@ def _add_changes(metrics: MetricAggregator, suffix: str, changes: Changes) -> No
 
 
 def _add_scores(metrics: MetricAggregator, results: PeerResults) -> None:
-    adjusted, before = adjust_for_leniency(results.final), adjust_for_leniency(results.scores[0])
+    adjusted = adjust_for_leniency(results.final)
+    before = adjust_for_leniency(results.scores[0])
     columns = compute_means(results.final, (0, 1))
     for number, candidate in enumerate(results.candidates):
         suffix = slug(candidate)
@@ -188,7 +190,8 @@ def _add_agreement(metrics: MetricAggregator, results: PeerResults) -> None:
     by_judge = results.final.transpose(1, 0, 2).reshape(len(results.judges), -1)
     _add_value(metrics, "krippendorff_alpha", krippendorff_alpha(by_judge))
     for first, second in combinations(range(len(results.judges)), 2):
-        first_name, second_name = slug(results.judges[first]), slug(results.judges[second])
+        first_name = slug(results.judges[first])
+        second_name = slug(results.judges[second])
         name = f"spearman_{first_name}_{second_name}"
         _add_value(metrics, name, correlation("spearman", by_judge[first], by_judge[second]))
 

@@ -92,9 +92,11 @@ def make_cell(judge: str, candidate: str, judgment: Judgment[PeerDetail]) -> Pee
     """Convert a judgment to a cell."""
     if judgment.score is None:
         return PeerCell(judge, candidate, judgment.status.value, error=judgment.explanation)
-    before_score, rounds = judgment.score, tuple[CritiqueRound, ...]()
+    before_score = judgment.score
+    rounds = tuple[CritiqueRound, ...]()
     if judgment.critique is not None:
-        before_score, rounds = judgment.critique.before_score, judgment.critique.rounds
+        before_score = judgment.critique.before_score
+        rounds = judgment.critique.rounds
     return PeerCell(
         judge=judge,
         candidate=candidate,
@@ -180,7 +182,8 @@ class PeerResults:
         blank = array("d", [float("nan")]) * (len(judges) * len(candidates))
         after = [array("d")]  # for each round, a block of judges × candidates for each query
         missing: Counter[tuple[str, str]] = Counter()
-        all_changes, changes = Changes(), {judge: Changes() for judge in judges}
+        all_changes = Changes()
+        changes = {judge: Changes() for judge in judges}
         critique_rounds = failed_rounds = 0
         for table in tables:
             start = len(after[0])

@@ -64,7 +64,8 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
 
     def endpoints_asked(self, verb: Verb, policy: tuple[str, ...]) -> AskedEndpoints:
         """Return the base URLs of candidates and judges; in training, of policy and judges."""
-        judges, candidates = list_urls(self.judges), list_urls(self.candidates)
+        judges = list_urls(self.judges)
+        candidates = list_urls(self.candidates)
         if verb == "evaluate":
             answering = candidates if self.candidates else policy
             return AskedEndpoints(judge=judges or answering, policy=answering)
