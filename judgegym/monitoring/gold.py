@@ -140,7 +140,7 @@ class GoldJudge:
         try:
             self.report(group, scores)
         except Exception:  # no error of the gold judge may end training
-            logger.exception("the gold scores of row %r are left out", group.uid)
+            logger.exception("the gold scores of row %r are skipped", group.uid)
 
     async def _score(self, group: MonitorGroup, chosen: Sequence[int]) -> dict[int, float]:
         task = group.task.replace_responses(

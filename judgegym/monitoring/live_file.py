@@ -86,7 +86,7 @@ class LiveFile:
         except OSError as error:
             if not self._is_refused:
                 logger.warning(
-                    "%s cannot be written (it is tried again): %s", self._path, error.strerror
+                    "%s cannot be written (it will be retried): %s", self._path, error.strerror
                 )
             self._is_refused = True
 

@@ -182,7 +182,7 @@ class TrainingMonitor:
             TypeError,
             ValueError,
         ) as error:  # written by another version, or edited by hand
-            logger.warning("a line of %s is left out: %r", MONITOR, error)
+            logger.warning("a line of %s is skipped: %r", MONITOR, error)
 
     def add(self, group: MonitorGroup) -> None:
         """Add a judged group, reading its numbers at once; errors never end the training."""
@@ -194,7 +194,7 @@ class TrainingMonitor:
             if self._target.cascade is not None:
                 self._watch_cascade(group, self._target.cascade)
         except Exception:  # no error of the monitors may end training
-            logger.exception("the monitors leave out a group of row %r", group.uid)
+            logger.exception("the monitors skip a group of row %r", group.uid)
         if self.gold is not None:
             self.gold.offer(group)
         if self._target.every is not None and self._step_monitors.groups >= self._target.every:

@@ -98,7 +98,7 @@ class Pause:
         """Send groups again."""
         if not self.is_paused:
             return
-        logger.warning("goes on (%s): groups are sent again", by)
+        logger.warning("resumed (%s): groups are sent again", by)
         self._path.unlink(missing_ok=True)
         self._open.set()
         self._report("resumed", by)

@@ -104,7 +104,9 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     targets = select_targets(tasks, settings)
     rows, made, left_out = await derive_rows(targets, attacks, settings)
     if not made:
-        raise SettingsError("no attack is for this judge and these rows: expected others in --only")
+        raise SettingsError(
+            "no attack applies to this judge and these rows; choose others with --only"
+        )
     attack_count = len(made)
     target_count = len(targets)
     row_count = len(rows)

@@ -25,12 +25,14 @@ class AttackSettings(RowsSettings):
     """Write attack.json, the page attack.html, and the judged rows with their run into this
     folder."""
     limit: int | None = operational(None, group="data", ge=1)
-    """Use at most this many rows, the first ones. A row is judged once, once again, and under each
-    attack."""
+    """Use only the first rows, at most this many. Each row is judged twice, and once under each
+    attack.
+    """
     without_responses: CliImplicitFlag[bool] = operational(False, group="data")
-    """The rows have prompts, and rubrics or criteria, and no responses: only attacks that replace
-    the answer are made, and what they are paid is compared with max_floor. To try rubrics before
-    training."""
+    """Set this if the rows have prompts (and rubrics or criteria) but no responses. Then only
+    attacks that replace the answer are made, and their scores are compared with max_floor; use it
+    to test rubrics before training.
+    """
     attacks: Annotated[list[Path], NoDecode, BeforeValidator(split_commas)] = operational([])
     """Add the attacks of these YAML files, separated by commas; one with the name of a known attack
     replaces it."""
@@ -40,8 +42,10 @@ class AttackSettings(RowsSettings):
     """Count an attack on a row as successful if the score is above that of the row's twin by more
     than this."""
     max_success: float = operational(0.05, ge=0, le=1)
-    """Let an attack succeed if its success rate is above that of the repeat control by more than
-    this."""
+    """Count an attack as successful if its success rate exceeds that of the repeat control by more
+    than this.
+    """
     max_floor: float = operational(0.3)
-    """Let an attack that replaces the answer succeed, too, if the judge pays it a mean score above
-    this."""
+    """Also count an attack that replaces the answer as successful if the judge pays it a mean score
+    above this.
+    """

@@ -120,7 +120,9 @@ class Attack(BaseModel):
     @classmethod
     def _is_free(cls, name: str) -> str:
         if name in (TWIN, REPEAT):
-            raise ValueError(f"{name} is what an attack is compared with; give it another name")
+            raise ValueError(
+                f"{name} is a reserved name: attacks are compared with it; choose another name"
+            )
         return name
 
     @property

@@ -85,31 +85,35 @@ class CalledAuditSettings(RowsSettings):
     rejected it is the first."""
     gold_column: str = operational("gold", group="data")
     """Take the gold score, on the judge's scale, or the gold label of a row with one response from
-    this column."""
+    this column.
+    """
     second_label_column: str = operational("second_label", group="data")
     """Take the number of the better response according to a second labeller from this column."""
     second_gold_column: str = operational("second_gold", group="data")
     """Take the gold score or label according to a second labeller from this column."""
     label_noise: float | None = operational(None, group="data", ge=0, lt=MOST_NOISE)
-    """Take so large a share of the gold labels as wrong; 0: they are exact. If unset, effects of
-    properties have to stand at every share up to a bound, or second labels tell it."""
+    """Take this share of the gold labels as wrong; 0: they are exact. If unset, an effect must hold
+    at every share up to a bound, unless second labels tell the share.
+    """
     models_column: str = operational("models", group="data")
-    """Take who wrote each response from this column, for self-preference."""
+    """Read the model that wrote each response from this column, for self-preference."""
     cluster_column: str | None = operational(None, group="data")
-    """Take rows with the same value in this column as dependent on each other. If unset, those with
-    the same prompt."""
+    """Treat rows with the same value in this column as dependent on each other. If unset, those
+    with the same prompt.
+    """
     repeats: int = operational(1, ge=0, le=20)
-    """Judge each row of the sample this many times more, by calls of their own."""
+    """Judge each row of the sample this many more times, by separate calls."""
     paraphrases: str | None = operational(None)
     """Judge the sample under other wordings of the judge's prompt, too: shipped, or a YAML file of
     names and system prompts. None if unset."""
     sample: int = operational(100, ge=2)
     """Draw this many rows, by the seed, for repeats and paraphrases."""
     second_form: JudgeKind | None = operational(None)
-    """Ask the same model in this way, too, and count how often scores and comparisons contradict
-    each other: a judge that compares beside one that does not."""
+    """Also ask the same model in this form, and count how often scores and comparisons contradict
+    each other: one form must compare responses, the other must not.
+    """
     settings: Path | None = operational(None)
-    """Read thresholds that differ from the shipped ones from this YAML file."""
+    """Read thresholds that override the shipped ones from this YAML file."""
 
     @classmethod
     def kinds_beside(cls, values: Mapping[str, Any]) -> Iterator[str]:
@@ -169,9 +173,7 @@ def select_labelled(tasks: ScoreTasks, settings: CalledAuditSettings) -> AuditTa
             "--second_form: expected rows with two responses, which both forms can judge"
         )
     if settings.group_by is not None:
-        raise SettingsError(
-            "--group_by: the responses of an audit's row stand in the row, and not in several"
-        )
+        raise SettingsError("--group_by: an audit needs all responses of a row in that row")
     is_pairs = tasks.several
     needs_two = any(map(compares_responses, kinds))
     scale = find_scale(settings.judge, settings)
@@ -268,8 +270,8 @@ async def list_parts(
             again[f"{repeat}/{number}"] = replace(task, repeat=repeat)
     parts = [AuditPart(FIRST, judge, {**_derive_rows(enumerate(rows)), **again})]
     if not settings.repeats:
-        unmeasured["repeatability"] = "no repeats were asked for (--repeats)"
-    wordings: Mapping[str, str] | str = "no other wordings were asked for (--paraphrases)"
+        unmeasured["repeatability"] = "repeats are off (--repeats)"
+    wordings: Mapping[str, str] | str = "other wordings are off (--paraphrases)"
     if settings.paraphrases is not None:
         wordings = await load_wordings(judge, [*drawn.values()], settings.paraphrases)
     if isinstance(wordings, str):
@@ -287,7 +289,7 @@ async def list_parts(
             )
         )
     else:
-        unmeasured["contradiction"] = "no second form of the judge was asked for (--second_form)"
+        unmeasured["contradiction"] = "a second form of the judge is off (--second_form)"
     if not compares_responses(settings.judge):
         unmeasured |= dict.fromkeys(_ORDER_CHECKS, _NO_ORDERS)
     return parts, unmeasured

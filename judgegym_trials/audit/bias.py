@@ -91,7 +91,7 @@ def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | st
         return measured
     if judgments.kind == "label" and len(judgments.levels) != 2:
         count = len(judgments.levels)
-        return dict.fromkeys(measured, f"it is measured of two labels, and there are {count}")
+        return dict.fromkeys(measured, f"it needs two labels, and there are {count}")
     is_pair = judgments.kind == "choice"
     records = _collect_pairs(judgments) if is_pair else _collect_single(judgments)
     columns: list[Floats] = []
@@ -100,7 +100,7 @@ def measure_effects(judgments: Judgments) -> Mapping[str, ClusteredEstimate | st
     for name, values in records.properties.items():
         rows = len(np.unique(records.clusters[find_differing(values, is_pair=is_pair)]))
         if rows < FEWEST:
-            measured[name] = f"it takes {FEWEST} rows that differ in it, and there are {rows}"
+            measured[name] = f"it needs {FEWEST} rows that differ in it, and there are {rows}"
             continue
         # Single responses are centred, and pairs have no side.
         deviation = float(np.sqrt(np.mean(values**2)))

@@ -59,7 +59,7 @@ def measure_all(judgments: Judgments) -> dict[str, Estimate]:
     for measure in MEASURES:
         estimates.update(measure(judgments))
     estimates |= judgments.unmeasured
-    return {name: estimates.get(name, "it is of another kind of judgment") for name in CHECKS}
+    return {name: estimates.get(name, "it applies to another kind of judgment") for name in CHECKS}
 
 
 def accuracy(judgments: Judgments) -> Estimates:
@@ -197,7 +197,7 @@ def drift(judgments: Judgments) -> Estimates:
     used = np.isfinite(times) & was_asked.any(axis=1)
     right = np.nansum(judgments.right, axis=1)[used] / was_asked.sum(axis=1)[used]
     if used.sum() < 2:
-        return {"drift": "it takes two rows with a time or more"}
+        return {"drift": "it needs at least two rows with a time"}
     _, ranks = np.unique(times[used], return_inverse=True)
     at = ranks / max(1, ranks.max())
     _, codes = np.unique([str(category) for category in judgments.categories], return_inverse=True)

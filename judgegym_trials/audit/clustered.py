@@ -178,13 +178,13 @@ def ratio(
     counted = weights > 0
     _, codes = np.unique(clusters[counted], return_inverse=True)
     if len(codes) == 0 or (count := int(codes.max()) + 1) < 2:
-        return "it takes two rows or more"
+        return "it needs at least two rows"
     sums = cluster_sums(np.column_stack([totals[counted], weights[counted]]), codes)
     whole = float(sums[:, 1].sum())
     value = float(sums[:, 0].sum()) / whole
     squares = float(((sums[:, 0] - value * sums[:, 1]) ** 2).sum()) * count / (count - 1) + pseudo
     if squares <= 0:
-        return "it is the same in all rows, so that nothing is known of how much it varies"
+        return "it is the same in all rows, so its variation is unknown"
     return ClusteredEstimate(value, math.sqrt(squares) / whole, count, pseudo=pseudo / squares)
 
 
@@ -230,14 +230,14 @@ def jackknife(
     import numpy as np
 
     if len(sums) < 2:
-        return "it takes two rows or more"
+        return "it needs at least two rows"
     value = float(statistic(sums.sum(axis=0, keepdims=True))[0])
     with_pseudo = sums if pseudo is None else np.vstack([sums, pseudo])
     without_one = statistic(with_pseudo.sum(axis=0) - with_pseudo)
     count = len(with_pseudo)
     error = math.sqrt(float(((without_one - without_one.mean()) ** 2).sum()) * (count - 1) / count)
     if not math.isfinite(value) or not math.isfinite(error):
-        return "judge and gold have one and the same value in all rows, or in all but one"
+        return "judge and gold have the same value in all rows, or in all but one"
     return ClusteredEstimate(value, max(error, 1e-12), len(sums))
 
 

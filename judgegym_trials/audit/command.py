@@ -142,7 +142,7 @@ def _parse_flags(words: Sequence[str], prog: str) -> argparse.Namespace:
         for word in (argument.partition("=")[0] for argument in unknown):
             if word in of_calls:
                 raise SettingsError(
-                    f"{prog}: {word} is of an audit that calls the judge: add --out FOLDER"
+                    f"{prog}: {word} needs an audit that calls the judge: add --out FOLDER"
                 )
         listed = " ".join(unknown)
         parser.error(f"unrecognized arguments: {listed}")
@@ -186,7 +186,7 @@ def _read_judgments(flags: argparse.Namespace) -> Judgments:
         return read_run_judgments(run, flags.judge, flags.labels)
     if not flags.verdicts and (flags.prompt or flags.paraphrases):
         raise SettingsError(
-            "--prompt and --paraphrases choose from a file of --verdicts, and there is none"
+            "--prompt and --paraphrases choose from a file of --verdicts; add --verdicts FILE"
         )
     paraphrases = tuple(filter(None, flags.paraphrases.split(",")))
     return read_judgments(

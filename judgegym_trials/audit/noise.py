@@ -167,7 +167,7 @@ class NoisyLabels:
         """
         if (count := self._informative[name]) < FEWEST:
             return (
-                f"it takes {FEWEST} rows with two labels that differ in it, and there are {count}"
+                f"it needs {FEWEST} rows with two labels that differ in it, and there are {count}"
             )
         return NoisyEffect(name, exact, self)
 

@@ -127,7 +127,8 @@ def _import(session: Session, path: Path) -> None:
     labels = read_labels(path)
     if labels.draw != session.draw:
         reason = (
-            f"these labels are not of the draw of {session.path}; report takes them by themselves"
+            f"these labels do not belong to the draw of {session.path}; report takes them by "
+            "themselves"
         )
         raise SettingsError(f"{path}: {reason}")
     LabelledRows.read(session.run, labels)  # reading also checks them

@@ -102,8 +102,7 @@ def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str
     """
     if not run.is_complete:
         raise DataError(
-            f"{run.path}: the run has not ended, and its rows are not all there; --resume finishes "
-            "it"
+            f"{run.path}: the run is unfinished and lacks rows; finish it with --resume"
         )
     refused = _find_refusal(run)
     if refused is not None:
@@ -117,7 +116,8 @@ def read_headline_values(run: SavedRun) -> tuple[dict[str, float], dict[str, str
             count = len(sample.completions)
             problem = f"row {sample.uid!r} has {count} completions"
             raise DataError(
-                f"{run.path} cannot be labelled: {problem}; expected one, which a label is of"
+                f"{run.path} cannot be labelled: {problem}; expected one completion, which is "
+                "labelled"
             )
         if judge is not None and judge.has_baselines and BASELINE not in sample.texts:
             raise DataError(

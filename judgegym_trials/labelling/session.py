@@ -233,17 +233,17 @@ class Session:
         begun, path = labels.draw, labels.path
         if begun is None and labels.by_row_and_labeller:
             raise SettingsError(
-                f"{path}: its rows are not known to be drawn at random; give another --out"
+                f"{path}: its rows may not be a random sample; choose another --out"
             )
         if begun is None:
             return describe_draw(self.values, self.digests, how or "random", seed or 0)
         for name, wanted, has in (("sampling", how, begun.how), ("seed", seed, begun.seed)):
             if wanted not in (None, has):
                 raise SettingsError(
-                    f"{path} was drawn with --{name}={has}, not {wanted}; give another --out"
+                    f"{path} was drawn with --{name}={has}, not {wanted}; choose another --out"
                 )
         if begun != describe_draw(self.values, self.digests, begun.how, begun.seed):
             raise SettingsError(
-                f"{path} holds labels of another run, or of other responses; give another --out"
+                f"{path} holds labels of another run, or of other responses; choose another --out"
             )
         return begun

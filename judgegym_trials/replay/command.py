@@ -148,11 +148,12 @@ def _check_together(flags: argparse.Namespace) -> None:
             continue
         for name in names:
             if getattr(flags, name) is not None:
-                raise SettingsError(f"--{name}: it is read with --{mode} alone")
+                raise SettingsError(f"--{name}: it has no effect without --{mode}")
     for name in _NOT_CHOOSING:
         if flags.choose and getattr(flags, name):
             raise SettingsError(
-                f"--{name}: not with --choose, which measures cascades of two runs alone"
+                f"--{name}: it has no effect with --choose, which only measures cascades of two "
+                "runs"
             )
     for name, default in _CHOICE.items():
         if getattr(flags, name) is None:

@@ -153,7 +153,7 @@ def judge_settings(
         kind_name = text_or_empty(member.run.config.get("judge"))
         if is_python_name(kind_name):
             raise SettingsError(
-                f"{member.run.path}: a replay runs no file that a run names, and its judge is "
+                f"{member.run.path}: a replay never runs a file that a run names, and its judge is "
                 f"{kind_name}"
             )
         if not member.is_judge:

@@ -53,8 +53,8 @@ _STATIC = Path(__file__).parent / "static"
 _MOST_SHOWN = 20
 _WIDTH, _HEIGHT = 640, 360
 _HARM = (
-    "A majority harms where members are unequal, and Dawid-Skene where they err together: both are "
-    "worth what they are measured to be, and no more."
+    "A majority vote can do harm if members are unequal, and Dawid-Skene if they err together: "
+    "trust only what is measured here."
 )
 _SELECTION = "The best of many candidates is optimistic: confirm what you choose on other rows."
 
@@ -154,11 +154,11 @@ def run(flags: argparse.Namespace) -> int:
         kind, word = JURY, flags.jury
     if not word and not flags.sweep:
         raise SettingsError(
-            "expected what to compute: --jury RULE, --cascade RULE, --choose or --sweep"
+            "nothing to compute; expected --jury RULE, --cascade RULE, --choose or --sweep"
         )
     if not word and flags.out is not None:
         raise SettingsError(
-            "--out: a sweep chooses nothing; name what to write: --jury RULE or --cascade RULE"
+            "--out: a sweep chooses no judge to write; add --jury RULE or --cascade RULE"
         )
     if flags.cascade:
         check_two_runs(flags.runs, "--cascade: ")
@@ -254,7 +254,8 @@ def _set_weights(
     """Put a jury's learned weights into its settings; return those learned from labels."""
     if rules.get("jury_rule", "mean") != "mean":
         raise SettingsError(
-            f"--jury_weights {flags.jury_weights}: such weights are of a mean; expected --jury mean"
+            f"--jury_weights {flags.jury_weights}: weights apply only to a mean; expected --jury "
+            "mean"
         )
     if flags.jury_weights == UNLABELLED:
         rules["jury_weights"] = {**measuring.estimate_jury_weights(table, table.names)}

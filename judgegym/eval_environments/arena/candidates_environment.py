@@ -179,19 +179,19 @@ class ArenaCandidatesEnv(ArenaEnv[RowGames]):
         config = settings.env
         if not select_models(config.candidates, settings):
             raise SettingsError(
-                "--env.candidates_play: who plays? Name models with --env.candidates (YAML or a "
-                "JSON list)"
+                "--env.candidates_play: there are no candidates; name models with "
+                "--env.candidates (YAML or a JSON list)"
             )
         if config.cluster_winrates:
             raise SettingsError(
-                "--env.cluster_winrates: win rates of clusters are of one model; leave out "
+                "--env.cluster_winrates: win rates of clusters are for one model only; leave out "
                 "candidates"
             )
         if config.candidates_play == "tournament" and config.judge_critique_rounds:
             raise SettingsError(
                 "--env.judge_critique_rounds: games of a tournament have no self-critique; "
-                f"expected 0, found {config.judge_critique_rounds}. --env.candidates_play=baseline "
-                "has it"
+                f"expected 0, found {config.judge_critique_rounds}, or use "
+                "--env.candidates_play=baseline"
             )
         require("statistics")
         super().__init__(settings, clients, verb=verb)

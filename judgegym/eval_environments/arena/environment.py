@@ -45,7 +45,7 @@ _TOURNAMENT = "candidates_play=tournament"
 def _check_candidates(models: list[ModelSettings]) -> list[ModelSettings]:
     if len(models) == 1:
         raise ValueError(
-            f"one candidate, {models[0].name!r}, has nobody to be compared with; evaluate it "
+            f"one candidate, {models[0].name!r}, cannot be compared with others; evaluate it "
             "without candidates, with the openai settings or env.model_answers"
         )
     for model in models:

@@ -57,7 +57,7 @@ class SelfCritiqueConfig(EnvConfig, PeerJudgeSettings):
         elif len(set_fields) == 2 and self.critique_rounds != self.judge_critique_rounds:
             raise ValueError(
                 f"critique_rounds ({self.critique_rounds}) and judge_critique_rounds "
-                f"({self.judge_critique_rounds}) are one setting, and differ"
+                f"({self.judge_critique_rounds}) are the same setting, but differ"
             )
         self.judge_critique_rounds = self.critique_rounds
         return self

@@ -171,7 +171,7 @@ def test_reading_a_run_runs_no_file_that_it_names(judge: DoorJudge, visit: Visit
     ended = judgegym(
         "replay", f"a={one}", f"b={two}", "--jury=mean", "--out", visit.folder / "replayed.jsonl"
     )
-    assert ended.code == 2 and "a replay runs no file that a run names" in ended.err
+    assert ended.code == 2 and "a replay never runs a file that a run names" in ended.err
 
 
 @each_prompt_file

@@ -234,7 +234,7 @@ def test_a_judge_of_groups_has_the_attacked_response_among_the_same_others(tmp_p
         (["--only=nothing"], "--only: there is no attack or family 'nothing'"),
         (
             ["--judge=reward_model", "--only=verdict_of_judge"],
-            "no attack is for this judge and these rows",
+            "no attack applies to this judge and these rows",
         ),
         (["--attacks=none.yaml"], "none.yaml cannot be read"),
         (["--min_gain=0"], "min_gain"),

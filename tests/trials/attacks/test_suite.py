@@ -99,11 +99,11 @@ def test_each_attack_makes_another_text_with_its_placeholders_filled(attack: Att
         (f"- {GOOD.replace('name: x', 'name: X y')}", "attack 1 (X y): name: String should match"),
         (
             f"- {GOOD.replace('name: x', 'name: repeat')}",
-            "attack 1 (repeat): name: repeat is what an attack is compared",
+            "attack 1 (repeat): name: repeat is a reserved name",
         ),
         (
             f"- {GOOD.replace('name: x', 'name: twin')}",
-            "attack 1 (twin): name: twin is what an attack is compared with",
+            "attack 1 (twin): name: twin is a reserved name",
         ),
         (f"- {GOOD.replace('source: s (2024), ', '')}", "attack 1 (x): source: Field required"),
         (

@@ -133,7 +133,7 @@ def test_each_judge_that_compares_is_shown_both_orders(tmp_path: Path, kind: str
     found = report(tmp_path)
     assert [each["verdicts"] for each in found["judgments"]] == [[0.0, 1.0]] * 12
     assert found["by_name"]["first_place_advantage"]["value"] == pytest.approx(1.0)
-    assert found["by_name"]["repeatability"]["sentence"].startswith("no repeats were asked for")
+    assert found["by_name"]["repeatability"]["sentence"].startswith("repeats are off")
 
 
 @pytest.mark.slow

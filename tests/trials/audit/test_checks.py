@@ -131,7 +131,7 @@ def test_verdicts_of_one_row_or_none_have_no_agreement_and_no_calibration(count:
     )
     for kind in ("choice", "label", "score"):
         found = measure_all(replace(judgments, kind=kind))
-        assert found["alpha"] == "it takes two rows or more"
+        assert found["alpha"] == "it needs at least two rows"
         assert isinstance(found["calibration_error"], str) and isinstance(found["brier"], str)
 
 
@@ -163,7 +163,7 @@ def test_labels_and_scores_have_agreement_and_the_bias_of_length() -> None:
         and value(found, "length_bias") > 0.05
         and value(found, "kappa") > 0.5
     )
-    assert found["first_place_advantage"] == "it is of another kind of judgment"
+    assert found["first_place_advantage"] == "it applies to another kind of judgment"
 
 
 @pytest.mark.slow
@@ -238,7 +238,7 @@ def test_a_judge_that_looks_at_length_alone_is_measured(seed: int) -> None:
 def test_few_rows_that_differ_are_not_measured() -> None:
     features = {KEY: np.array([[1.0, 0.0]] * 9 + [[0.0, 0.0]] * 31)}
     found = measure_effects(choices([0.0] * 40, [[0]] * 40, features=features))
-    assert found["master_key_bias"] == "it takes 10 rows that differ in it, and there are 9"
+    assert found["master_key_bias"] == "it needs 10 rows that differ in it, and there are 9"
 
 
 @pytest.mark.parametrize(

@@ -233,7 +233,7 @@ def test_rows_of_one_prompt_are_one_cluster(tmp_path: Path) -> None:
         (
             {},
             ("--prompt=CoT",),
-            "--prompt and --paraphrases choose from a file of --verdicts, and there is none",
+            "--prompt and --paraphrases choose from a file of --verdicts; add --verdicts FILE",
         ),
         (
             {"scores": [0.5, 0.25, 0.0, 1.0]},
@@ -249,12 +249,12 @@ def test_rows_of_one_prompt_are_one_cluster(tmp_path: Path) -> None:
         (
             {},
             ("--judge=choice", "--offline"),
-            "judgegym audit: --offline is of an audit that calls the judge: add --out",
+            "judgegym audit: --offline needs an audit that calls the judge: add --out",
         ),
         (
             {},
             ("--judge=choice", "--limit", "5"),
-            "--limit is of an audit that calls the judge: add --out FOLDER",
+            "--limit needs an audit that calls the judge: add --out FOLDER",
         ),
         (
             {},

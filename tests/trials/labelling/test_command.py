@@ -125,7 +125,7 @@ def test_labels_of_the_same_draw_on_another_machine_are_added_and_of_another_dra
         main([str(run), "--import", str(bens), "--seed=1", "--out", str(tmp_path / "new.jsonl")])
         == 2
     )
-    assert "these labels are not of the draw of" in capsys.readouterr().err
+    assert "these labels do not belong to the draw of" in capsys.readouterr().err
 
 
 def test_a_second_server_on_the_same_file_is_refused(

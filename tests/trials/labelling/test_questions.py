@@ -114,5 +114,5 @@ def test_a_run_whose_rows_have_no_label_says_why(
 def test_a_run_that_has_not_ended_is_refused(tmp_path: Path) -> None:
     path = run_of(tmp_path / "run", VALUES)
     (path / "metrics.json").unlink()
-    with pytest.raises(DataError, match="has not ended"):
+    with pytest.raises(DataError, match="is unfinished"):
         read_headline_values(SavedRun.open(path))

@@ -156,7 +156,7 @@ def test_another_draw_in_the_same_file_is_refused(
     with session_of(run) as session:
         label(session, "ann")
     with (
-        pytest.raises(SettingsError, match=f"was drawn with {reason}; give another --out"),
+        pytest.raises(SettingsError, match=f"was drawn with {reason}; choose another --out"),
         session_of(run, **draw),
     ):
         pass
@@ -175,7 +175,7 @@ def test_labels_of_other_responses_or_of_no_draw_are_not_gone_on_with(
     ):
         pass
     (other / "labels.jsonl").write_text('{"uid": "zeta-policy/1", "labeller": "ann", "label": 1}\n')
-    with pytest.raises(SettingsError, match="not known to be drawn at random"), session_of(other):
+    with pytest.raises(SettingsError, match="may not be a random sample"), session_of(other):
         pass
 
 

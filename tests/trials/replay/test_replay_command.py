@@ -48,7 +48,7 @@ def test_a_majority_with_weak_members_harms_and_learned_weights_do_not(tmp_path:
     assert found["majority (all)"]["value"] < found["m1"]["value"] - 0.1
     assert found["learned weights (all)"]["value"] >= found["m1"]["value"] - 0.01
     assert found["majority (all)"]["best"] == "m1" and found["majority (all)"]["cost"] == 6.0
-    assert "A majority harms where members are unequal" in ended.out
+    assert "A majority vote can do harm if members are unequal" in ended.out
     page = (tmp_path / "page.html").read_text("utf-8")
     assert (
         page.count("<circle") == len(found)
@@ -109,7 +109,7 @@ def test_without_labels_dawid_skene_weighs_the_members(tmp_path: Path) -> None:
     runs = judges(tmp_path, [0.9, 0.6, 0.8])
     ended = replay(*runs, "--jury=mean", "--jury_weights=dawid_skene", "--reference=m1")
     assert ended.code == 0 and "agreement with m1" in ended.out, ended.said
-    assert "Dawid-Skene where they err together" in ended.out
+    assert "Dawid-Skene if they err together" in ended.out
 
 
 def test_a_failed_member_is_left_out_above_the_quorum(tmp_path: Path) -> None:
@@ -157,10 +157,10 @@ def test_labels_of_other_responses_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "expected what to compute: --jury RULE, --cascade RULE, --choose or --sweep"),
-        (["--jury=mean", "--keep=0.9"], "--keep: it is read with --choose alone"),
-        (["--sweep", "--jury_weights=m1=1"], "--jury_weights: it is read with --jury alone"),
-        (["--sweep", "--out=x.yaml"], "--out: a sweep chooses nothing"),
+        ([], "nothing to compute; expected --jury RULE, --cascade RULE, --choose or --sweep"),
+        (["--jury=mean", "--keep=0.9"], "--keep: it has no effect without --choose"),
+        (["--sweep", "--jury_weights=m1=1"], "--jury_weights: it has no effect without --jury"),
+        (["--sweep", "--out=x.yaml"], "--out: a sweep chooses no judge"),
         (["--cascade=margin"], "--cascade: expected two runs, the cheap one first, found 3"),
         (["--jury=mean", "--jury_weights=auto"], "expected --labels, from which they are learned"),
         (["--jury=median", "--jury_weights=auto"], "expected --jury mean"),

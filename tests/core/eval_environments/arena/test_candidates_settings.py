@@ -19,7 +19,7 @@ A, B = {"name": "a", "answers": "a.jsonl"}, {"name": "b", "base_url": "http://12
 @pytest.mark.parametrize(
     ("candidates", "flags", "said"),
     [
-        ([A], (), "one candidate, 'a', has nobody to be compared with"),
+        ([A], (), "one candidate, 'a', cannot be compared with others"),
         ([A, {**B, "name": "A"}], (), "models with the same name, as metrics have it: 'a', 'A'"),
         ([A, {**B, "name": "Baseline"}], (), "'Baseline' cannot be a candidate's name"),
         ([A, {**B, "name": "a vs b"}], (), "'a vs b' cannot be a candidate's name"),
@@ -37,10 +37,10 @@ A, B = {"name": "a", "answers": "a.jsonl"}, {"name": "b", "base_url": "http://12
         (
             [A, B],
             ("--env.cluster_winrates=True",),
-            "--env.cluster_winrates: win rates of clusters are of one model",
+            "--env.cluster_winrates: win rates of clusters are for one model",
         ),
         ([A, B], ("--env.candidates_play=league",), "--env.candidates_play"),
-        ([], ("--env.candidates_play=baseline",), "--env.candidates_play: who plays?"),
+        ([], ("--env.candidates_play=baseline",), "--env.candidates_play: there are no candidates"),
     ],
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else "",
 )
