@@ -40,7 +40,7 @@ def test_a_signal_ends_it_with_the_code_that_a_shell_expects(
 def test_a_page_that_is_being_made_holds_up_no_signal(tmp_path: Path) -> None:
     for_ever = (
         "import sys, threading; from judgegym.reports.view import __main__, server; "
-        "server.runs_in = lambda _: threading.Event().wait(); sys.exit(__main__.main())"
+        "server.list_runs = lambda _: threading.Event().wait(); sys.exit(__main__.main())"
     )
     with viewed(tmp_path, program=("-c", for_ever)) as (url, process):
         asked = socket.create_connection(("127.0.0.1", urlsplit(url).port or 0))
