@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,12 +43,12 @@ class Place:
     Attributes:
         rule: the rule's name.
         line: the line, from 1.
-        text: the name, or the beginning of the expression.
+        text: the name; empty for an expression.
     """
 
     rule: str
     line: int
-    text: str
+    text: str = ""
 
 
 def find_places(source: str) -> Iterator[Place]:
@@ -66,7 +66,7 @@ def find_places(source: str) -> Iterator[Place]:
             yield from _f_strings(node)
     for number, line in enumerate(source.splitlines(), start=1):
         if len(line) > LONGEST_LINE:
-            yield Place("long_line", number, line.strip()[:60])
+            yield Place("long_line", number)
 
 
 def bindings(tree: ast.AST) -> Iterator[tuple[str, int]]:
@@ -82,10 +82,27 @@ def bindings(tree: ast.AST) -> Iterator[tuple[str, int]]:
             yield node.name, node.lineno
 
 
-def _empty_names(tree: ast.AST) -> Iterator[Place]:
+def _empty_names(tree: ast.Module) -> Iterator[Place]:
+    public = set(_public_names(tree.body))
     for name, line in bindings(tree):
         if name.strip("_") in EMPTY_WORDS:
             yield Place("empty_name", line, name)
+            if (name, line) in public:
+                yield Place("public_empty_name", line, name)
+
+
+def _public_names(body: Sequence[ast.stmt]) -> Iterator[tuple[str, int]]:
+    """Yield the names that others use: functions, classes, variables and fields without `_`."""
+    for statement in body:
+        if isinstance(statement, (*Function, ast.ClassDef)):
+            if statement.name.startswith("_"):
+                continue
+            yield statement.name, statement.lineno
+            if isinstance(statement, ast.ClassDef):
+                yield from _public_names(statement.body)
+        elif isinstance(statement, (ast.Assign, ast.AnnAssign)):
+            names = (node for node in ast.walk(statement) if isinstance(node, ast.Name))
+            yield from ((name.id, name.lineno) for name in names if isinstance(name.ctx, ast.Store))
 
 
 def _function_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Place]:
@@ -97,20 +114,20 @@ def _function_names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Pl
 
 
 def _conditionals(node: ast.IfExp) -> Iterator[Place]:
-    yield Place("conditional", node.lineno, ast.unparse(node)[:60])
+    yield Place("conditional", node.lineno)
     if any(isinstance(inner, ast.IfExp) for inner in ast.walk(node) if inner is not node):
-        yield Place("nested_conditional", node.lineno, ast.unparse(node)[:60])
+        yield Place("nested_conditional", node.lineno)
     if node.end_lineno != node.lineno:
-        yield Place("conditional_over_lines", node.lineno, ast.unparse(node)[:60])
+        yield Place("conditional_over_lines", node.lineno)
 
 
 def _comprehensions(node: ast.expr) -> Iterator[Place]:
     generators: Sequence[ast.comprehension] = getattr(node, "generators", ())
     if len(generators) > 1:
-        yield Place("nested_comprehension", node.lineno, ast.unparse(node)[:60])
+        yield Place("nested_comprehension", node.lineno)
     conditions = [condition for generator in generators for condition in generator.ifs]
     if not all(map(_is_simple, conditions)):
-        yield Place("condition_in_comprehension", node.lineno, ast.unparse(node)[:60])
+        yield Place("condition_in_comprehension", node.lineno)
 
 
 def _is_simple(condition: ast.expr) -> bool:
@@ -122,32 +139,50 @@ def _f_strings(node: ast.JoinedStr) -> Iterator[Place]:
     values = [part.value for part in node.values if isinstance(part, ast.FormattedValue)]
     for value in values:
         if any(isinstance(part, (ast.Call, ast.IfExp)) for part in ast.walk(value)):
-            yield Place("call_in_f_string", node.lineno, ast.unparse(value)[:60])
+            yield Place("call_in_f_string", node.lineno)
 
 
-def count_places(folder: Path) -> Counter[str]:
-    """Count the places of each rule in a folder, its `bindings`, `lines` of code and `functions`."""
+@dataclass(frozen=True)
+class Style:
+    """What the rules name in a folder, and how much there is.
+
+    Attributes:
+        places: the places of each file.
+        counts: the places of each rule, and `bindings`, `functions` and `lines` of code.
+    """
+
+    places: Mapping[Path, Sequence[Place]]
+    counts: Counter[str]
+
+
+def measure_style(folder: Path) -> Style:
+    """Find and count what the rules name in a folder."""
     counts: Counter[str] = Counter()
+    places: dict[Path, Sequence[Place]] = {}
     for path in python_files(folder):
         source = path.read_text(encoding="utf-8")
         tree = ast.parse(source)
-        counts.update(place.rule for place in find_places(source))
+        places[path] = [*find_places(source)]
+        counts.update(place.rule for place in places[path])
         counts["bindings"] += sum(1 for _ in bindings(tree))
         counts["functions"] += sum(isinstance(node, Function) for node in ast.walk(tree))
         counts["lines"] += count_code_lines(source)
-    return counts
+    return Style(places, counts)
 
 
 def main(paths: Sequence[str]) -> None:
     """Print the counts of the packages, or the places in files and folders."""
     if not paths:
         for name in PACKAGES:
-            sys.stdout.write(f"{name}: {dict(count_places(Path(name)).most_common())}\n")
+            counts = measure_style(Path(name)).counts
+            sys.stdout.write(f"{name}: {dict(counts.most_common())}\n")
     for path in map(Path, paths):
         for file in [path] if path.is_file() else sorted(python_files(path)):
-            places = find_places(file.read_text(encoding="utf-8"))
-            for place in sorted(places, key=lambda place: place.line):
-                sys.stdout.write(f"{file}:{place.line}: {place.rule}: {place.text}\n")
+            source = file.read_text(encoding="utf-8")
+            lines = source.splitlines()
+            for place in sorted(find_places(source), key=lambda place: place.line):
+                text = place.text or lines[place.line - 1].strip()
+                sys.stdout.write(f"{file}:{place.line}: {place.rule}: {text}\n")
 
 
 if __name__ == "__main__":
