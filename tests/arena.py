@@ -22,7 +22,7 @@ Verdict = Callable[[str, bool], "Reply | str"]
 """What a judge answers to one game, from the row's id and whether the model is shown as A."""
 
 
-def make_target_uid(request: Json) -> str:
+def uid_of(request: Json) -> str:
     """Which row a request is about."""
     found = _ROW.search(
         request["messages"][-1]["content"] if len(request["messages"]) < 3 else _game(request)
@@ -45,7 +45,7 @@ def _game(request: Json) -> str:
 
 def judge(verdict: Verdict) -> Script:
     """A judge by row and order."""
-    return lambda request, _: verdict(make_target_uid(request), model_is_a(request))
+    return lambda request, _: verdict(uid_of(request), model_is_a(request))
 
 
 def for_model(uid: str, as_a: bool) -> str:
@@ -67,7 +67,7 @@ def always(label: str) -> Verdict:
 
 def answering(request: Json, number: int) -> str:
     """A policy that answers each question in its own way."""
-    return f"ANSWER of the model to {make_target_uid(request)}"
+    return f"ANSWER of the model to {uid_of(request)}"
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.arena import Arena, make_target_uid
+from tests.arena import Arena, uid_of
 from tests.command import Ended, RunFiles, in_process, serving, write_lines
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
@@ -44,15 +44,13 @@ def players(request: Json) -> tuple[str, str]:
 def answering(name: str, failing: Collection[str] = ()) -> Script:
     """A candidate's endpoint, which refuses what it is asked about some rows."""
     return lambda request, _: (
-        OUT_OF_ORDER
-        if make_target_uid(request) in failing
-        else render_completion(name, make_target_uid(request))
+        OUT_OF_ORDER if uid_of(request) in failing else answer_of(name, uid_of(request))
     )
 
 
 def judging(verdict: Verdict) -> Script:
     """A judge who goes by the names."""
-    return lambda request, _: verdict(make_target_uid(request), *players(request))
+    return lambda request, _: verdict(uid_of(request), *players(request))
 
 
 def planted(strengths: Mapping[str, float], *, position: float = 0.0, ties: float = 0.1) -> Verdict:
@@ -78,7 +76,7 @@ def better(*ranking: str) -> Verdict:
     )
 
 
-def render_completion(name: str, uid: str) -> str:
+def answer_of(name: str, uid: str) -> str:
     """An answer, from which a judge knows whose it is."""
     return f"ANSWER of {name} to {uid}"
 
@@ -112,7 +110,7 @@ class Compared:
     @property
     def games(self) -> list[tuple[str, str, str]]:
         """The row and both players of each request to the judge."""
-        return [(make_target_uid(body), *players(body)) for body in self.judge.bodies]
+        return [(uid_of(body), *players(body)) for body in self.judge.bodies]
 
     def table(self, name: str) -> list[dict[str, str]]:
         """A CSV file of the run."""
@@ -138,7 +136,7 @@ class Contest:
     def file(self, name: str, answers: Mapping[str, str] | None = None) -> dict[str, Any]:
         """A candidate with a file of answers, some of them given here."""
         rows = [
-            {"uid": uid, "answer": (answers or {}).get(uid, render_completion(name, uid))}
+            {"uid": uid, "answer": (answers or {}).get(uid, answer_of(name, uid))}
             for uid in self.uids
         ]
         return {"name": name, "answers": str(write_lines(self.path / f"{name}.jsonl", rows))}

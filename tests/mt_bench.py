@@ -60,7 +60,7 @@ class Run:
         return [look_at(body) for body in self.judge.bodies]
 
 
-def parse_turns(uid: str, count: int = 2) -> list[str]:
+def turns_of(uid: str, count: int = 2) -> list[str]:
     return [f"Question of {uid}: why?", f"And what follows for {uid}?"][:count]
 
 
@@ -78,7 +78,7 @@ def data(path: Path, *, rows: int, baseline: bool, alone: Sequence[str] = ()) ->
             {
                 "question_id": uid,
                 "category": CATEGORIES[place % 3],
-                "turns": parse_turns(uid, counts[uid]),
+                "turns": turns_of(uid, counts[uid]),
             }
             for place, uid in enumerate(uids)
         ],

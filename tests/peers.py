@@ -72,7 +72,7 @@ def asked(request: Json) -> Asked:
     return Asked("critique", model, *about, previous[1], int(previous[2]))
 
 
-def render_completion(name: str, query: str) -> str:
+def answer_of(name: str, query: str) -> str:
     """A model's answer, from which a judge's script knows whose it is."""
     return f"ANSWER of {name} to {query}"
 
@@ -90,7 +90,7 @@ Said = str | int | Reply
 class Minds:
     """How models answer, judge and critique; each is asked with what the request is about."""
 
-    answer: Callable[[Asked], Said] = lambda it: render_completion(it.model, it.query)
+    answer: Callable[[Asked], Said] = lambda it: answer_of(it.model, it.query)
     judgment: Callable[[Asked], Said] = lambda it: 50
     critique: Callable[[Asked], Said] = lambda it: it.score
 

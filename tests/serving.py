@@ -22,7 +22,7 @@ from judgegym.environments.training.rollout_api import RolloutApi
 from judgegym.environments.training.serve import ServeRun
 from judgegym.eval_environments.arena_hard_environment import ArenaHardEnv
 from judgegym.llm.http.exchange import open_session
-from tests.arena import Arena, against_model, for_model, make_target_uid, model_is_a
+from tests.arena import Arena, against_model, for_model, model_is_a, uid_of
 from tests.command import PATIENCE_S
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint, completion
 
@@ -39,7 +39,7 @@ Verdict = Callable[[str, int, bool], "Reply | str"]
 
 def answer(request: Json, number: int, index: int) -> str:
     """A text from which `which` reads its request and its place in the group."""
-    return f"ANSWER {index} of request {number}, about {make_target_uid(request)}"
+    return f"ANSWER {index} of request {number}, about {uid_of(request)}"
 
 
 def which(text: str) -> tuple[int, int]:
@@ -80,7 +80,7 @@ def judging(verdict: Verdict = first_wins) -> Callable[[Json, int], Reply | str]
 
     def script(request: Json, _: int) -> Reply | str:
         return verdict(
-            make_target_uid(request),
+            uid_of(request),
             which(request["messages"][1]["content"])[0],
             model_is_a(request),
         )

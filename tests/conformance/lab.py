@@ -51,7 +51,7 @@ Disturbance = Callable[[str], "Reply | None"]
 """What an endpoint answers to a request about a row, if not what the stand-in answers."""
 
 
-def make_row(request: Json) -> str:
+def row_of(request: Json) -> str:
     """The row that a request is about."""
     found = {uid for message in request["messages"] for uid in _ROW.findall(message["content"])}
     assert len(found) == 1, f"a request is about one row, not {sorted(found)}"
@@ -76,14 +76,14 @@ class Disturbed:
 
     async def __call__(self, request: Json, number: int) -> Reply:
         """Answer a request."""
-        reply = self.instead(make_row(request))
+        reply = self.instead(row_of(request))
         if reply is not None:
             return reply
         if self.planted is None:
             body = await self._said(request)
         else:
             body = json.dumps(completion(self.planted(request, number))).encode()
-        uid = make_row(request)
+        uid = row_of(request)
         self.answered[uid] += 1
         self.texts.setdefault(uid, []).extend(
             choice["message"]["content"] for choice in json.loads(body)["choices"]
@@ -146,7 +146,7 @@ class Side:
     @property
     def asked(self) -> set[str]:
         """The rows that it was asked about."""
-        return {make_row(body) for body in self.endpoint.bodies}
+        return {row_of(body) for body in self.endpoint.bodies}
 
 
 @dataclass(frozen=True)

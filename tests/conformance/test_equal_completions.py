@@ -18,7 +18,7 @@ _OTHER = (
 _LATER = "As I said."
 
 
-def group_rows(
+def groups_of(
     lab: Lab, name: str, *texts: str
 ) -> tuple[list[dict[str, Any]], dict[str, float], list[Any]]:
     """The groups of two rows whose policy says these texts in the first turn, with the requests to the judge."""
@@ -41,8 +41,8 @@ def group_rows(
 
 
 def test_equal_completions_of_a_group_are_judged_once(lab: Lab) -> None:
-    alone, without, asked_alone = group_rows(lab, "alone", _ONE, _OTHER)
-    groups, metrics, asked = group_rows(lab, "groups", _ONE, _OTHER, _ONE, _ONE)
+    alone, without, asked_alone = groups_of(lab, "alone", _ONE, _OTHER)
+    groups, metrics, asked = groups_of(lab, "groups", _ONE, _OTHER, _ONE, _ONE)
     assert len(asked) == len(asked_alone)
     assert {str(body["messages"]) for body in asked} == {
         str(body["messages"]) for body in asked_alone

@@ -53,7 +53,7 @@ def listwise(lab: Lab) -> bool:
     return lab.subject.title.endswith("listwise")
 
 
-def group_rows(
+def groups_of(
     lab: Lab, *texts: str | None, flags: tuple[str, ...] = (), code: int = 0
 ) -> tuple[list[Any], Ended]:
     """The groups of two rows whose policy says these texts, `None` being one without its thinking."""
@@ -75,7 +75,7 @@ def group_rows(
 
 def test_rewards_follow_the_quality_of_the_completions(lab: Lab) -> None:
     lab.judge.plant(comparing(quality))
-    groups, _ = group_rows(lab, *TEXTS)
+    groups, _ = groups_of(lab, *TEXTS)
     assert len(groups) == 2
     for group in groups:
         worst_first = [group["scores"][place] for place in BY_QUALITY]
@@ -100,7 +100,7 @@ def both_orders(lab: Lab) -> tuple[str, ...]:
 
 def test_two_orders_agree_where_the_judge_prefers_no_place(lab: Lab) -> None:
     lab.judge.plant(comparing(quality))
-    group_rows(lab, *TEXTS, flags=both_orders(lab))
+    groups_of(lab, *TEXTS, flags=both_orders(lab))
     found = lab.train_metrics()
     assert found["train/position_agreement_rate"] == 1
     assert found["train/reward_position_correlation"] == pytest.approx(0, abs=1e-9)
@@ -126,7 +126,7 @@ def test_judge_that_prefers_the_first_place_shows_in_the_metrics_and_two_orders_
         return listed if shown else "[[A>B]]"
 
     lab.judge.plant(first_is_better)
-    groups, _ = group_rows(lab, *TEXTS, flags=both_orders(lab))
+    groups, _ = groups_of(lab, *TEXTS, flags=both_orders(lab))
     found = lab.train_metrics()
     if listwise(lab):
         assert found["train/reward_position_correlation"] == pytest.approx(0, abs=1e-9)
@@ -139,10 +139,10 @@ def test_judge_that_prefers_the_first_place_shows_in_the_metrics_and_two_orders_
 
 def test_score_belongs_to_its_completion_whatever_the_order_of_the_completions(lab: Lab) -> None:
     lab.judge.plant(comparing(quality))
-    (one, *_), _ = group_rows(lab, *TEXTS)
+    (one, *_), _ = groups_of(lab, *TEXTS)
     (lab.path / "groups.jsonl").rename(lab.path / "earlier.jsonl")
     (lab.path / "groups.run").rename(lab.path / "earlier.run")
-    (other, *_), _ = group_rows(lab, *reversed(TEXTS))
+    (other, *_), _ = groups_of(lab, *reversed(TEXTS))
     assert other["scores"][::-1] == pytest.approx(one["scores"], abs=1e-6)
 
 
@@ -150,7 +150,7 @@ def test_failed_judge_is_never_a_score(lab: Lab) -> None:
     """A row whose judge refuses everything has no group; the rows beside it do."""
     lab.judge.plant(comparing(quality))
     lab.judge.disturb(lambda uid: DOWN if uid == "row-0" else None)
-    groups, ended = group_rows(lab, *TEXTS, flags=("--limit=6",), code=0)
+    groups, ended = groups_of(lab, *TEXTS, flags=("--limit=6",), code=0)
     assert len(groups) == 2
     assert all(group["row"]["uid"] != "row-0" and "overrides" not in group for group in groups)
     refused = [call for call in read_calls(lab.path / "groups.run") if call.row == "row-0"]
@@ -172,11 +172,11 @@ def test_completion_without_a_verdict_has_no_advantage_and_takes_no_other_ones_s
 
     lab.judge.plant(silent_on_poor)
     if listwise(lab):  # one call has all answers, so that none has a verdict
-        groups, _ = group_rows(lab, *TEXTS, code=1)
+        groups, _ = groups_of(lab, *TEXTS, code=1)
         assert groups == []
         assert lab.train_metrics()["train/groups_dropped_judge_failed"] == TRIED
         return
-    for group in group_rows(lab, *TEXTS)[0]:
+    for group in groups_of(lab, *TEXTS)[0]:
         of_poor, of_good, of_fair = group["scores"]
         assert group["overrides"] == [{"set_advantage_to_zero": True}, {}, {}]
         assert of_fair < of_poor < of_good and of_poor == pytest.approx((of_fair + of_good) / 2)
@@ -190,7 +190,7 @@ def test_completion_without_a_verdict_has_no_advantage_and_takes_no_other_ones_s
 def test_equal_completions_are_one_member(lab: Lab) -> None:
     lab.judge.plant(comparing(quality))
     poor, good, _ = TEXTS
-    for group in group_rows(lab, poor, good, poor, good)[0]:
+    for group in groups_of(lab, poor, good, poor, good)[0]:
         one, other, *rest = group["scores"]
         assert rest == [one, other] and one < other
         judgments = [turns[-1]["judgment"] for turns in group["messages"]]
@@ -208,7 +208,7 @@ def test_completions_that_are_all_equal_are_no_signal_and_cost_a_call_only_again
 ) -> None:
     lab.judge.plant(comparing(quality))
     flags = ("--env.ensure_scores_are_not_same=true",)
-    groups, _ = group_rows(lab, TEXTS[1], TEXTS[1], flags=flags, code=1)
+    groups, _ = groups_of(lab, TEXTS[1], TEXTS[1], flags=flags, code=1)
     assert groups == []
     assert lab.train_metrics()["train/groups_dropped_no_signal"] == TRIED
     assert bool(lab.judge.endpoint.requests) is anchored(lab)
@@ -217,7 +217,7 @@ def test_completions_that_are_all_equal_are_no_signal_and_cost_a_call_only_again
 def test_malformed_completion_keeps_its_reward_and_never_reaches_the_judge(lab: Lab) -> None:
     lab.judge.plant(comparing(quality))
     poor, good, _ = TEXTS
-    for group in group_rows(lab, poor, None, good)[0]:
+    for group in groups_of(lab, poor, None, good)[0]:
         assert group["scores"][1] == INVALID
         assert 0 <= group["scores"][0] < group["scores"][2] <= 1
         assert group["messages"][1][-1]["judgment"]["status"] == "invalid_completion"
@@ -229,7 +229,7 @@ def test_only_valid_completion_is_compared_with_the_anchor_or_its_group_is_dropp
     lab: Lab,
 ) -> None:
     lab.judge.plant(comparing(quality))
-    groups, _ = group_rows(lab, None, TEXTS[1], None, code=0 if anchored(lab) else 1)
+    groups, _ = groups_of(lab, None, TEXTS[1], None, code=0 if anchored(lab) else 1)
     if anchored(lab):
         assert [group["scores"][1] > 0.5 for group in groups] == [True, True]
         return
@@ -239,7 +239,7 @@ def test_only_valid_completion_is_compared_with_the_anchor_or_its_group_is_dropp
 
 def test_group_says_how_it_was_judged_and_its_page_has_every_call(lab: Lab) -> None:
     lab.judge.plant(comparing(quality))
-    groups, _ = group_rows(lab, *TEXTS)
+    groups, _ = groups_of(lab, *TEXTS)
     members = len(TEXTS) + anchored(lab)
     for group in groups:
         together = group["row"]["together"]

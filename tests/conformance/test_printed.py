@@ -10,7 +10,7 @@ _MOST_LINES = 45
 """Of a terminal; tables of an environment's own come before."""
 
 
-def make_summary(lab: Lab, out: str) -> list[list[str]]:
+def summary_of(lab: Lab, out: str) -> list[list[str]]:
     """The lines of the summary, each taken apart at its columns."""
     lines = out.splitlines()
     start = max(
@@ -24,7 +24,7 @@ def make_summary(lab: Lab, out: str) -> list[list[str]]:
 def test_short_table_has_headline_outcomes_categories_cost_and_time(lab: Lab) -> None:
     ended = lab.evaluate().successful()
     metrics, (headline, words) = lab.files().metrics, lab.subject.headline
-    lines = make_summary(lab, ended.out)
+    lines = summary_of(lab, ended.out)
     assert len(lines) < _MOST_LINES
     assert lines[1][:2] == [words, f"{metrics[headline]:.4f}"]
     assert lines[1][2].endswith(f"eval/{headline}")
@@ -66,7 +66,7 @@ OUTCOMES = {
 
 
 def test_outcomes_are_those_that_the_environment_declares(lab: Lab) -> None:
-    titles = [line[0] for line in make_summary(lab, lab.evaluate().out)]
+    titles = [line[0] for line in summary_of(lab, lab.evaluate().out)]
     rest = titles[titles.index("outcomes") + 1 :] if "outcomes" in titles else []
     end = next(
         (
@@ -89,7 +89,7 @@ def test_all_metrics_are_printed_if_asked(lab: Lab) -> None:
 def test_what_went_wrong_is_said_by_kind(lab: Lab) -> None:
     flags = "--env.min_response_length=100000", "--env.short_answer_retries=0"
     ended = lab.evaluate(*flags)
-    found = [line for line in make_summary(lab, ended.out) if line[0] == "short"]
+    found = [line for line in summary_of(lab, ended.out) if line[0] == "short"]
     if (
         "short_response_rate" not in lab.files().metrics
     ):  # of peer evaluation, whose samples hold no completion

@@ -47,7 +47,7 @@ def rows_of(run: RunFiles) -> list[dict[str, Any]]:
     return [*run.samples, *run.failures]
 
 
-def iter_live_lines(path: Path) -> list[dict[str, Any]]:
+def lines_of(path: Path) -> list[dict[str, Any]]:
     data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     return [json.loads(line) for line in data.splitlines()]
 
@@ -64,7 +64,7 @@ def test_fields_of_a_sample(runs: Runs, tmp_path: Path) -> None:
     )
     assert score(thought, "--offline", "--out", tmp_path / "thought_scored.jsonl").code == 0
     for scored in ("scored", "thought_scored"):
-        for row in iter_live_lines(tmp_path / f"{scored}.run" / "samples.jsonl"):
+        for row in lines_of(tmp_path / f"{scored}.run" / "samples.jsonl"):
             check.add({**row, "detail": None})
     assert check.never_seen == ["completions[].written"], (
         "no run here takes thinking out of one of several completions"
@@ -119,9 +119,9 @@ def test_lines_of_a_ledger(runs: Runs, tmp_path: Path) -> None:
         folder / "calls.jsonl.gz"
         for folder in (failed.path, tmp_path / "resumed", tmp_path / "pictures.run")
     ):
-        for line in iter_live_lines(path):
+        for line in lines_of(path):
             check.add(line)
-    for line in iter_live_lines(tmp_path / "served" / "calls.jsonl"):
+    for line in lines_of(tmp_path / "served" / "calls.jsonl"):
         check.add(line)
     assert check.never_seen == []
 
@@ -131,7 +131,7 @@ def test_fields_of_a_group(runs: Runs) -> None:
     for name in GROUPS:
         groups = runs(name).groups
         assert groups is not None
-        for line in iter_live_lines(groups):
+        for line in lines_of(groups):
             check.add(line)
     judged = group([1.0, 0.0])
     of_a_turn = replace(judged, rollouts=(judged.rollouts[0], two_turns())).turns[1]
@@ -149,12 +149,12 @@ def test_fields_of_a_group(runs: Runs) -> None:
 def test_lines_of_the_live_file(runs: Runs, tmp_path: Path) -> None:
     check = Check(generated_fields(PAGE, "live"))
     for name in GROUPS:
-        for line in iter_live_lines(runs(name).files.path / "live.jsonl"):
+        for line in lines_of(runs(name).files.path / "live.jsonl"):
             check.add(line)
     training = MadeTraining(tmp_path / "served", judge="one-of-several")
     training.step()
     training.live(in_progress=1, unsent=2)
-    for line in iter_live_lines(training.path / "live.jsonl"):
+    for line in lines_of(training.path / "live.jsonl"):
         check.add(line)
     assert check.never_seen == []
 

@@ -17,7 +17,7 @@ from aiohttp import web
 from tests.batching import BatchEndpoint, Line, SentBatch
 from tests.billing import Provider
 from tests.command import Ended, Started, serving, write_lines
-from tests.core.datasets.scoring import make_samples, score
+from tests.core.datasets.scoring import samples_of, score
 from tests.faults.test_budgets import Commands
 from tests.forking import ROOT
 from tests.scripted import Json, Reply
@@ -34,7 +34,7 @@ ROUNDS = "--judge_critique_rounds=1"
 _RESPONSE = re.compile(r"(\d) points, \d+")
 
 
-def find_judge_class(request: Json, number: int) -> Reply | str:
+def judge_of(request: Json, number: int) -> Reply | str:
     """A judge that rates by the response, also where it revises its judgment."""
     found = _RESPONSE.search(json.dumps(request["messages"]))
     assert found is not None
@@ -101,7 +101,7 @@ def is_result(path: str) -> bool:
 def check(run: KilledRun, whole: Path, batches: Sequence[SentBatch], *, resent: int = 0) -> None:
     """No row twice, none lost; no batch twice; no request in two batches, unless the first had no response to it."""
     assert run.out.read_bytes() == whole.read_bytes()
-    strip = [[{**sample, "run": None} for sample in make_samples(out)] for out in (run.out, whole)]
+    strip = [[{**sample, "run": None} for sample in samples_of(out)] for out in (run.out, whole)]
     assert strip[0] == strip[1]
     names = [next(iter(batch.requests)).rpartition("-")[0] for batch in batches]
     assert len(set(names)) == len(names), "a batch was created twice"
@@ -123,7 +123,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """FILE of a live run."""
     folder = tmp_path_factory.mktemp("live")
     data, out = write_lines(folder / "data.jsonl", ROWS), folder / "whole.jsonl"
-    with serving(find_judge_class) as judge:
+    with serving(judge_of) as judge:
         assert (
             score(data, "--out", out, f"--judge_base_url={judge.base_url}", ROUNDS, *PRICES).code
             == 0
@@ -148,7 +148,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_killed_at_the_worst_moments(
     tmp_path: Path, whole: Path, kind: str, moment: Moment
 ) -> None:
-    with serving(BatchEndpoint(find_judge_class, looks=2)) as judge:
+    with serving(BatchEndpoint(judge_of, looks=2)) as judge:
         assert isinstance(judge, BatchEndpoint)
         run = KilledRun(tmp_path, judge, kind, "out.jsonl")
         assert run.run(moment)
@@ -180,7 +180,7 @@ def test_twenty_kills_at_random_moments_with_faults_of_the_batches(
 
     while kills < 20:
         runs, resent = runs + 1, 0
-        with serving(BatchEndpoint(find_judge_class, looks=2, fault=fault)) as judge:
+        with serving(BatchEndpoint(judge_of, looks=2, fault=fault)) as judge:
             assert isinstance(judge, BatchEndpoint)
             words = ("--judge_batch_rows=9", "--judge_batch_lines=5", "--judge_batch_retries=20")
             run = KilledRun(tmp_path, judge, kind, f"out-{runs}.jsonl", *words)

@@ -37,7 +37,7 @@ def scored(
     )
     assert "Traceback" not in ended.said
     if ended.code == 2:
-        assert "no UTF-8" in ended.err, ended.said
+        assert "is not UTF-8" in ended.err, ended.said
     return ended.code
 
 
@@ -65,7 +65,7 @@ def test_so_are_those_of_an_evaluation(flag: str, tmp_path: Path) -> None:
     )
     ended = in_process("evaluate", "--offline", *words)
     assert ended.code == 2, ended.said
-    assert "no UTF-8" in ended.err
+    assert "is not UTF-8" in ended.err
 
 
 @pytest.mark.parametrize("text", ["a\x85b", "a\u2028b", "ﬀ 𝒳 é", "a\tb\n c: d", "'\"#"])

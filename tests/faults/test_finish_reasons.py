@@ -15,7 +15,7 @@ import pytest
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.llm.responses import finish_reasons
 from judgegym.llm.responses.finish_reasons import normalize_reason
-from tests.arena import Arena, Run, for_model, make_target_uid, model_is_a
+from tests.arena import Arena, Run, for_model, model_is_a, uid_of
 from tests.command import in_process, serving
 from tests.scripted import Json, Reply, completion
 
@@ -34,13 +34,13 @@ OF_POLICY = {"whole": "ok", "tool_calls": "ok", "cut_off": "ok", "refused": "inv
 
 def judged(request: Json, _: int) -> Reply:
     """A judge whose texts look whole, and end with the word of their row."""
-    uid = make_target_uid(request)
+    uid = uid_of(request)
     return Reply(body=completion(for_model(uid, model_is_a(request)), finish_reason=WORDS[uid]))
 
 
 def answered(request: Json, _: int) -> Reply:
     """A policy of the same kind."""
-    uid = make_target_uid(request)
+    uid = uid_of(request)
     texts = [f"ANSWER {index} of the model to {uid}" for index in range(request.get("n", 1))]
     return Reply(body=completion(*texts, finish_reason=WORDS[uid]))
 

@@ -11,7 +11,7 @@ import pytest
 from judgegym.datasets.files.columns import JUDGED
 from judgegym.llm.wire import JSON
 from tests.command import serving
-from tests.core.datasets.scoring import make_samples, rated, read_rows, response_in, score
+from tests.core.datasets.scoring import rated, read_rows, response_in, samples_of, score
 from tests.scripted import Json, Reply, completion
 
 BOM = b"\xef\xbb\xbf"
@@ -69,7 +69,7 @@ def test_hostile_rows_and_answers_are_rows_as_any_other(tmp_path: Path, ending: 
         assert row["judge/score"] == expected, name
         assert (row["judge/detail"] is None) is (name in unread)
     assert LONG in str(found["a megabyte"]["judge/explanation"])
-    assert [sample["uid"] for sample in make_samples(out)] == [
+    assert [sample["uid"] for sample in samples_of(out)] == [
         f"row-{number}" for number, name in enumerate(LINES, start=1) if name not in unread
     ]
     if ending == "jsonl":

@@ -18,7 +18,7 @@ import pytest
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.llm import reachability
 from judgegym.llm.reachability import MOST_IN_A_ROW
-from tests.arena import Arena, for_model, judge, make_target_uid
+from tests.arena import Arena, for_model, judge, uid_of
 from tests.command import SCRIPT, Ended, Started, in_process, serving, write_lines
 from tests.core.datasets.scoring import rated, score
 from tests.faults.bench import GROUP, TrainerInMemory
@@ -136,7 +136,7 @@ class Command:
         scripts: dict[Verb, Script] = {"evaluate": judge(for_model), "score": rated(lambda text: 4)}
         self.judge = Account(scripts.get(self.verb, judging()), float("inf"))  # type: ignore[arg-type]  # not async
         answering = (
-            (lambda request, number: f"ANSWER to {make_target_uid(request)}")
+            (lambda request, number: f"ANSWER to {uid_of(request)}")
             if self.verb == "evaluate"
             else sampling()
         )

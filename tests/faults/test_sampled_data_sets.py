@@ -37,9 +37,7 @@ def responses(request: Json, number: int) -> Reply:
     )
 
 
-def render_comparison(
-    data: Path, out: Path, policy: ScriptedEndpoint, judge: ScriptedEndpoint
-) -> list[str]:
+def words_of(data: Path, out: Path, policy: ScriptedEndpoint, judge: ScriptedEndpoint) -> list[str]:
     limits = [
         f"--judge_max_concurrency={AT_ONCE}",
         f"--openai.num_requests_for_eval={AT_ONCE}",
@@ -57,10 +55,10 @@ def test_killed_at_random_moments_it_asks_neither_twice_but_for_what_was_in_flig
     numbers, data = random.Random(seed), write_lines(tmp_path / "data.jsonl", PROMPTS)
     with serving(responses) as policy, serving(rated(by_text)) as judge:
         whole = tmp_path / "whole.jsonl"
-        assert score(*render_comparison(data, whole, policy, judge)).code == 0
+        assert score(*words_of(data, whole, policy, judge)).code == 0
     out, stops = tmp_path / "scored.jsonl", [signal.SIGKILL, signal.SIGINT, signal.SIGKILL]
     with serving(responses) as policy, serving(rated(by_text)) as judge:
-        words = render_comparison(data, out, policy, judge)
+        words = words_of(data, out, policy, judge)
         for number, stop in enumerate(stops):
             after = len(policy.requests) + len(judge.requests) + numbers.randint(1, 20)
             again = ["--resume"] if number else []
@@ -93,7 +91,7 @@ def test_a_fifth_of_the_responses_fails_for_good_and_leaves_its_siblings(tmp_pat
 
     data, out = write_lines(tmp_path / "data.jsonl", PROMPTS), tmp_path / "scored.jsonl"
     with serving(one) as policy, serving(rated(by_text)) as judge:
-        ended = score(*render_comparison(data, out, policy, judge))
+        ended = score(*words_of(data, out, policy, judge))
         assert ended.code == 1
         rows: list[Any] = list(read_rows(out))
         failed = sum(row["judge/status"].count("policy_failed") for row in rows)
@@ -111,7 +109,7 @@ def test_a_policy_that_is_down_ends_the_run_early(tmp_path: Path) -> None:
     data, out = write_lines(tmp_path / "data.jsonl", PROMPTS * 5), tmp_path / "scored.jsonl"
     down = Reply(status=401, body={"error": {"message": "no such key"}})
     with serving(down) as policy, serving(rated(by_text)) as judge:
-        ended = score(*render_comparison(data, out, policy, judge))
+        ended = score(*words_of(data, out, policy, judge))
     assert ended.code == 1
     rejected = (
         rf"the policy at {re.escape(policy.base_url)} rejected the first \d+ requests: HTTP 401: "

@@ -19,7 +19,7 @@ from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.llm.retries import retry
 from judgegym.llm.wire import JSON
 from tests.command import Started, eventually, serving, write_lines
-from tests.core.datasets.scoring import make_samples, rated, read_rows, score
+from tests.core.datasets.scoring import rated, read_rows, samples_of, score
 from tests.core.engine.runs.full_disk import RefusingDisk
 from tests.forking import ROOT
 from tests.scripted import Reply, ScriptedEndpoint
@@ -152,7 +152,7 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
             patch.setattr(disks, "DEADLINE_S", 0.1)
             ended = score(*words, "--resume")
         assert_one_message(ended.code, ended.said, "No space left on device")
-        assert len(make_samples(out)) == COUNT
+        assert len(samples_of(out)) == COUNT
         assert sorted(path.name for path in tmp_path.glob("scored.jsonl*")) == []
 
         asked = len(judge.requests)

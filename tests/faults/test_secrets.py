@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote
 
 import pytest
 
-from tests.arena import Arena, answering, for_model, make_target_uid, model_is_a
+from tests.arena import Arena, answering, for_model, model_is_a, uid_of
 from tests.command import RunFiles, in_process, serving, write_lines
 from tests.core.datasets.scoring import score
 from tests.scripted import Json, Reply, completion
@@ -66,14 +66,14 @@ def test_no_secret_of_an_evaluation_is_kept_or_shown_and_it_can_be_resumed(tmp_p
 
     def judged(request: Json, _: int) -> Reply | str:
         assert request["api_key"] == BODY
-        failing = fails and make_target_uid(request) in ("row-1", "row-2")
+        failing = fails and uid_of(request) in ("row-1", "row-2")
         return refused(*OF_JUDGE) if failing else for_model("", model_is_a(request))
 
     def asked(request: Json, number: int) -> Reply | str:
         assert request["metadata"] == {"access_token": BODY}
         return (
             refused(*OF_POLICY)
-            if fails and make_target_uid(request) == "row-3"
+            if fails and uid_of(request) == "row-3"
             else answering(request, number)
         )
 
@@ -117,7 +117,7 @@ def test_no_secret_of_a_scored_data_set_is_kept_or_shown(tmp_path: Path) -> None
     def rated(request: Json, _: int) -> Reply:
         return (
             refused(*OF_JUDGE)
-            if make_target_uid(request) == "row-1"
+            if uid_of(request) == "row-1"
             else Reply(body=completion("[FEEDBACK] x [SCORE] 4"))
         )
 

@@ -155,7 +155,7 @@ class Style:
     counts: Counter[str]
 
 
-def measure_style(folder: Path) -> Style:
+def style_of(folder: Path) -> Style:
     """Find and count what the rules name in a folder."""
     counts: Counter[str] = Counter()
     places: dict[Path, Sequence[Place]] = {}
@@ -174,7 +174,7 @@ def main(paths: Sequence[str]) -> None:
     """Print the counts of the packages, or the places in files and folders."""
     if not paths:
         for name in PACKAGES:
-            counts = measure_style(Path(name)).counts
+            counts = style_of(Path(name)).counts
             sys.stdout.write(f"{name}: {dict(counts.most_common())}\n")
     for path in map(Path, paths):
         for file in [path] if path.is_file() else sorted(python_files(path)):

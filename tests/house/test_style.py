@@ -9,7 +9,7 @@ import pytest
 from tests.command import ROOT
 from tests.gate import BUDGET
 from tests.house.counting import PACKAGES
-from tests.house.style import Style, find_places, measure_style
+from tests.house.style import Style, find_places, style_of
 
 NEVER = (
     *("of_in_function", "preposition_first"),
@@ -35,7 +35,7 @@ def package(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def style(package: str) -> Style:
     """What the rules name in the package."""
-    return measure_style(ROOT / package)
+    return style_of(ROOT / package)
 
 
 @pytest.fixture(scope="module")

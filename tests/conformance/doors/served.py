@@ -20,7 +20,7 @@ from tests.conformance.doors.commands import scores_of_gold
 from tests.conformance.doors.door import Door, RefusedError, Scores, Visit
 from tests.conformance.doors.judges import OTHER_PROMPT_FILE, QUESTIONS
 from tests.core.server.bodies import VERIFY
-from tests.core.server.running import PLACE, Answer, render_completion
+from tests.core.server.running import PLACE, Answer, answer_of
 from tests.scripted import Json
 
 
@@ -54,7 +54,7 @@ class Server:
 
     async def post(self, path: str, body: Json) -> Answer:
         async with self.session.post(self.url + path, json=body) as response:
-            return await render_completion(response)
+            return await answer_of(response)
 
 
 async def native(server: Server, mount: str, **more: Any) -> list[Answer]:

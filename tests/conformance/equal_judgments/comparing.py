@@ -111,13 +111,13 @@ def _of_task(left: Any, right: Any) -> Iterator[tuple[str, str, str]]:
         for side in (left, right)
     ]
     for side in kept:
-        side["calls"] = {_make_name(call): call for call in side.get("calls", ())}
+        side["calls"] = {_name_of(call): call for call in side.get("calls", ())}
         side["samples"] = {sample["uid"]: sample for sample in side.get("samples", ())}
     for path, (before, after) in compare_values(*kept, ""):
         yield path, before, after
 
 
-def _make_name(call: Any) -> str:
+def _name_of(call: Any) -> str:
     return f"{call['component']} vote {call['vote']} part {call['part']}"
 
 

@@ -49,7 +49,7 @@ class Setting:
     share: float = 1.0
 
 
-def render_comparison(flags: Flags, prefix: str = "") -> list[str]:
+def words_of(flags: Flags, prefix: str = "") -> list[str]:
     """Flags as words of a command line."""
     return [
         f"--{prefix}{name}={value if isinstance(value, str) else json.dumps(value)}"
@@ -62,10 +62,8 @@ def _scored() -> Iterator[Setting]:
         for name, (shape, flags) in of_kind.items():
             asking = {} if kind == _MODELLESS else ASKING
             samples = "responses_per_prompt" in flags
-            words = render_comparison(
-                {"judge": kind, **asking, **_RUN, "on_bad_row": "skip", **flags}
-            )
-            policy = render_comparison(_POLICY, "openai.") if samples else []
+            words = words_of({"judge": kind, **asking, **_RUN, "on_bad_row": "skip", **flags})
+            policy = words_of(_POLICY, "openai.") if samples else []
             share = 0.25 if name.startswith("forked") or samples else 1.0
             command = ["score", "rows.jsonl", "--out=scored.jsonl", *words, *policy]
             yield Setting(f"{kind}-{name}", kind, {"rows": shape}, command, share=share)
@@ -79,8 +77,8 @@ def _evaluated() -> Iterator[Setting]:
             talks = (
                 {"user_base_url": URL, "user_model_name": "u"} if "user_max_turns" in flags else {}
             )
-            own = render_comparison({**files, **ASKING, **_RUN, **run, **talks, **flags}, "env.")
-            words = ["evaluate", environment, *own, *render_comparison(_POLICY, "openai.")]
+            own = words_of({**files, **ASKING, **_RUN, **run, **talks, **flags}, "env.")
+            words = ["evaluate", environment, *own, *words_of(_POLICY, "openai.")]
             yield Setting(f"env-{environment}-{name}", "env", data, words, share=1 / _FEWER)
 
 

@@ -35,7 +35,7 @@ def metrics_of(run: RunFiles) -> dict[str, Any]:
     return {"general": general, "metrics": known}
 
 
-def list_calls(folder: Path) -> list[tuple[Any, ...]]:
+def calls_of(folder: Path) -> list[tuple[Any, ...]]:
     """What was asked and answered, in an order that no race decides."""
     found = []
     for call in read_calls(folder):
@@ -62,7 +62,7 @@ def test_evaluate_writes_the_files_of_the_script(tmp_path: Path) -> None:
     for exact in ("config.yaml", "failures.jsonl"):
         assert (script.path / exact).read_bytes() == (command.path / exact).read_bytes()
     assert metrics_of(script) == metrics_of(command)
-    assert list_calls(script.path) == list_calls(command.path)
+    assert calls_of(script.path) == calls_of(command.path)
 
 
 @pytest.mark.slow

@@ -48,7 +48,7 @@ def read_rows(path: Path) -> Sequence[Mapping[str, JSON]]:
     return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
 
 
-def make_samples(out: Path) -> Sequence[Mapping[str, JSON]]:
+def samples_of(out: Path) -> Sequence[Mapping[str, JSON]]:
     """The lines of the run beside a file."""
     return read_rows(locate_run_directory(out) / "samples.jsonl")
 
@@ -79,7 +79,7 @@ class Scoring:
     @property
     def samples(self) -> Sequence[Mapping[str, Any]]:
         """The lines of the run."""
-        return make_samples(self.out)
+        return samples_of(self.out)
 
     @property
     def run(self) -> RunFiles:

@@ -74,7 +74,7 @@ JUDGED = st.builds(
     judgment=st.builds(judgment_of, STATUSES, NUMBERS, TEXTS, st.tuples(GAMES, GAMES)),
     score=st.none(),
     **FIELDS,
-).map(lambda sample: replace(sample, score=require_score(sample.judgment)))
+).map(lambda sample: replace(sample, score=score_of(sample.judgment)))
 FAILED = st.builds(
     Sample,
     uid=TEXTS,
@@ -88,7 +88,7 @@ FAILED = st.builds(
 SAMPLES = JUDGED | FAILED
 
 
-def require_score(judgment: Judgment[ArenaDetail]) -> float | None:
+def score_of(judgment: Judgment[ArenaDetail]) -> float | None:
     """What an evaluation makes of a judgment."""
     return -1.0 if judgment.status is Status.INVALID_COMPLETION else judgment.score
 
@@ -110,7 +110,7 @@ def sample(uid: str = "row-0", status: str = "ok", **fields: Any) -> Sample[Aren
         judgment = Judgment(
             None, Status(status), explanation=f"{uid} failed", detail=ArenaDetail(no_verdict)
         )
-    score = None if judgment is None else require_score(judgment)
+    score = None if judgment is None else score_of(judgment)
     error = f"{uid}: no answer" if judgment is None else None
     values: dict[str, Any] = {
         "category": "math",

@@ -185,7 +185,7 @@ def test_settings_bring_criteria_and_a_column_is_named(tmp_path: Path) -> None:
     assert refused.code == 2 and not refused.lacks("judge_critique_rounds")
 
 
-def group_rows(path: Path, *flags: str) -> list[Any]:
+def groups_of(path: Path, *flags: str) -> list[Any]:
     """The groups of `process` with the stand-in, by row."""
     data, out = path / "rows.jsonl", path / "groups.jsonl"
     path.mkdir()
@@ -210,7 +210,7 @@ def group_rows(path: Path, *flags: str) -> list[Any]:
 @pytest.mark.slow
 def test_training_leaves_out_the_same_criteria_for_a_whole_group(tmp_path: Path) -> None:
     first, again, other = (
-        group_rows(tmp_path / str(number), "--env.rubric_dropout=0.3", f"--env.seed={seed}")
+        groups_of(tmp_path / str(number), "--env.rubric_dropout=0.3", f"--env.seed={seed}")
         for number, seed in enumerate((0, 0, 1))
     )
 

@@ -84,7 +84,7 @@ def _common(texts: Sequence[str]) -> str:
     return texts[0][:length]
 
 
-async def list_prompts(
+async def prompts_of(
     connect: Connect, room: Room, text: str, shared: Sequence[str], **settings: Any
 ) -> list[str]:
     """What the judge is shown of a completion: the prompts of its evaluation, then those of its critique."""
@@ -107,7 +107,7 @@ async def test_suspect_in_a_completion_changes_the_prompts_of_that_completion_al
 ) -> None:
     texts = (COMPLETIONS[0], f"{COMPLETIONS[1]} {SUSPECT}")
     quiet, loud = [
-        await list_prompts(connect, room, text, SHARED, judge_prompt_layout="shared_first")
+        await prompts_of(connect, room, text, SHARED, judge_prompt_layout="shared_first")
         for text in texts
     ]
     assert all("carry the tag" in prompt for prompt in loud)
@@ -127,7 +127,7 @@ async def test_critique_begins_as_the_prompt_of_the_evaluation(
         f"YOUR PREVIOUS EVALUATION: {room.verdict}",
         room.given,
     )
-    shown = await list_prompts(
+    shown = await prompts_of(
         connect, quoting, text, SHARED, judge_prompt_layout="shared_first", judge_critique_rounds=1
     )
     half = len(shown) // 2

@@ -230,7 +230,8 @@ async def test_an_arena_judge_without_a_verdict_is_asked_again_in_the_same_form(
 @pytest.mark.parametrize("name", ["response_format", "grammar", "guided_json"])
 def test_another_form_of_the_answer_is_refused(name: str) -> None:
     with pytest.raises(
-        ValueError, match=f"judge_extra_body: with judge_output=json_schema .* leave out {name}"
+        ValueError,
+        match=f"judge_extra_body: judge_output=json_schema already sets .* leave out {name}",
     ):
         JudgeSettings(judge_output="json_schema", judge_extra_body={name: "x", "top_k": 1})
     assert JudgeSettings(judge_extra_body={name: "x"}).judge_output == "text"

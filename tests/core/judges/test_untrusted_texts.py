@@ -101,7 +101,7 @@ def shown(name: str, place: int, text: str) -> Prompt:
     return build(*[HARMLESS] * place, text, *[HARMLESS] * (count - place - 1))
 
 
-def iter_live_lines(prompt: Prompt) -> list[str]:
+def lines_of(prompt: Prompt) -> list[str]:
     return [line for message in prompt.messages for line in message["content"].splitlines()]
 
 
@@ -115,8 +115,8 @@ EVERY_PLACE = pytest.mark.parametrize(
 def test_no_text_begins_or_ends_a_section(name: str, place: int) -> None:
     """A text that imitates a heading gives all of them a tag that no text holds, and the judge is told so."""
     plain, tagged = (
-        iter_live_lines(shown(name, place, HARMLESS)),
-        iter_live_lines(shown(name, place, "</s>")),
+        lines_of(shown(name, place, HARMLESS)),
+        lines_of(shown(name, place, "</s>")),
     )
     headings = {
         line
@@ -129,12 +129,12 @@ def test_no_text_begins_or_ends_a_section(name: str, place: int) -> None:
     ):
         text = f"So.\n\n{change(heading)}\nThis is the best."
         prompt = shown(name, place, text)
-        content = "\n".join(iter_live_lines(prompt))
+        content = "\n".join(lines_of(prompt))
         tag = content.partition("carry the tag ")[2][:12]
         assert tag and tag not in text, text
         assert prompt.suspects or name == "critique"
         assert "never an instruction" in content
-        assert iter_live_lines(prompt).count(heading) <= (change(heading) == heading), (
+        assert lines_of(prompt).count(heading) <= (change(heading) == heading), (
             "all others carry the tag"
         )
         assert content.count(tag) > len(headings)

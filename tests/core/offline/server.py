@@ -12,7 +12,7 @@ from judgegym.offline.request import ChatRequest, parse_request
 from judgegym.offline.server import StandInServer
 
 
-def make_request_body(messages: Sequence[Any] | str, **fields: Any) -> ChatRequest:
+def request_of(messages: Sequence[Any] | str, **fields: Any) -> ChatRequest:
     """A request with these messages, or with one user message of this text."""
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]

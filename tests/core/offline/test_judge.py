@@ -19,7 +19,7 @@ from judgegym.llm.template_tokens import break_up_tokens
 from judgegym.llm.wire import Message
 from judgegym.offline.answers import BUILT_IN, ParsedPrompt, make_answers, read_prompt
 from tests.core.offline.kinds import FAIR, GOOD, KINDS, POOR, QUESTION, Kind
-from tests.core.offline.server import make_request_body
+from tests.core.offline.server import request_of
 from tests.rubrics import rubric_prompt
 
 RUBRIC = Rubric("Is it helpful?")
@@ -49,11 +49,11 @@ TEXTS = st.text() | HOSTILE.map("\n".join) | HOSTILE.map("\n\n".join)
 
 
 def reading_of(messages: list[Message]) -> ParsedPrompt | None:
-    return read_prompt(make_request_body(messages).messages, BUILT_IN)
+    return read_prompt(request_of(messages).messages, BUILT_IN)
 
 
 def reply(messages: list[Message], **fields: Any) -> str:
-    return make_answers(make_request_body(messages, **fields))[0]
+    return make_answers(request_of(messages, **fields))[0]
 
 
 def shown(text: str) -> str:
@@ -138,7 +138,7 @@ def test_votes_differ_by_their_seeds_around_the_considered_one(kind: Kind) -> No
         for messages in shown
     ]
     of_one_request = [
-        set(map(kind.value, make_answers(make_request_body(messages, temperature=1, n=20))))
+        set(map(kind.value, make_answers(request_of(messages, temperature=1, n=20))))
         for messages in shown
     ]
     assert max(map(len, by_seed)) > 1 and max(map(len, of_one_request)) > 1

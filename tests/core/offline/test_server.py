@@ -22,7 +22,7 @@ from judgegym.offline.answers import make_answers
 from judgegym.offline.faults import FAULTS, Faults, Outage
 from judgegym.offline.server import Listener
 from tests.core.offline.kinds import KINDS
-from tests.core.offline.server import make_request_body, serving
+from tests.core.offline.server import request_of, serving
 from tests.rubrics import rubric_prompt
 
 BODY: dict[str, Any] = {
@@ -57,7 +57,7 @@ async def until(root: str, **expected: int) -> dict[str, Any]:
 async def test_answers_over_http_are_those_of_the_pure_function(path: str) -> None:
     async with serving() as root:
         status, data = await post(root, {**BODY, "n": 3}, path)
-    request = make_request_body(BODY["messages"], model="m", n=3)
+    request = request_of(BODY["messages"], model="m", n=3)
     assert status == 200
     assert [choice["message"]["content"] for choice in data["choices"]] == make_answers(request)
     assert len({choice["message"]["content"] for choice in data["choices"]}) == 3
@@ -109,7 +109,7 @@ async def test_responses_are_answered_as_the_same_chat_is(
             root, {**both, **fields, "metadata": {"extra_body": '{"seed": 3}'}}, "/v1/responses"
         )
         _, short = await post(root, {**both, **fields, "max_output_tokens": 4}, "/v1/responses")
-    (text,) = make_answers(make_request_body(messages, **both, seed=3))
+    (text,) = make_answers(request_of(messages, **both, seed=3))
     (message,) = data["output"]
     assert (status, data["status"], message["role"], message["content"][0]["text"]) == (
         200,
@@ -231,7 +231,7 @@ OUTCOMES = {
 @pytest.mark.parametrize("name", FAULTS)
 async def test_a_fault_has_its_outcome_for_a_client(name: str) -> None:
     body = {**BODY, "n": 3}
-    right = make_answers(make_request_body(BODY["messages"], model="m", n=3))
+    right = make_answers(request_of(BODY["messages"], model="m", n=3))
     async with (
         serving(faults=Faults({name: 1}), slow_ms=20) as root,
         aiohttp.ClientSession() as session,

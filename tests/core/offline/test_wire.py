@@ -4,10 +4,10 @@ from typing import Any
 import orjson
 
 from judgegym.offline import request as protocol
-from tests.core.offline.server import make_request_body
+from tests.core.offline.server import request_of
 
 
-def list_entries(request: Any, text: str) -> list[dict[str, Any]]:
+def entries_of(request: Any, text: str) -> list[dict[str, Any]]:
     """The entries of the tokens of the one choice."""
     entries: list[dict[str, Any]] = protocol.make_completion(request, [text])["choices"][0][
         "logprobs"
@@ -16,7 +16,7 @@ def list_entries(request: Any, text: str) -> list[dict[str, Any]]:
 
 
 def test_a_completion_has_the_shape_that_clients_read() -> None:
-    request = make_request_body("Twelve chars", n=2, max_tokens=2)
+    request = request_of("Twelve chars", n=2, max_tokens=2)
     data = protocol.make_completion(request, ["one two three", "one"])
     assert (
         data
@@ -24,7 +24,7 @@ def test_a_completion_has_the_shape_that_clients_read() -> None:
         == orjson.loads(orjson.dumps(data))
     )
     assert data["id"].startswith("chatcmpl-") and data["object"] == "chat.completion"
-    assert protocol.make_completion(make_request_body("Other"), ["one"])["id"] != data["id"]
+    assert protocol.make_completion(request_of("Other"), ["one"])["id"] != data["id"]
     assert data["created"] == 0 and data["model"] == "some-model"
     assert [(choice["index"], choice["finish_reason"]) for choice in data["choices"]] == [
         (0, "length"),
@@ -40,8 +40,8 @@ def test_a_completion_has_the_shape_that_clients_read() -> None:
 
 
 def test_a_text_that_is_cut_off_has_no_token_that_ends_it() -> None:
-    entries = list_entries(
-        make_request_body("Go.", logprobs=True, top_logprobs=3, max_tokens=2), "It is so."
+    entries = entries_of(
+        request_of("Go.", logprobs=True, top_logprobs=3, max_tokens=2), "It is so."
     )
     assert [entry["token"] for entry in entries] == list("It is")
 
@@ -49,10 +49,8 @@ def test_a_text_that_is_cut_off_has_no_token_that_ends_it() -> None:
 def test_the_digit_that_was_sampled_has_most_of_the_mass_and_its_neighbours_some() -> None:
     text = "0123456789" * 20 + "x"
     shares: set[float] = set()
-    entries = list_entries(make_request_body("Count.", logprobs=True, top_logprobs=20), text)
-    assert entries == list_entries(
-        make_request_body("Count.", logprobs=True, top_logprobs=20), text
-    )
+    entries = entries_of(request_of("Count.", logprobs=True, top_logprobs=20), text)
+    assert entries == entries_of(request_of("Count.", logprobs=True, top_logprobs=20), text)
     for entry in entries[:-2]:
         top, digit = entry["top_logprobs"], int(entry["token"])
         assert top[0] == {"token": entry["token"], "logprob": entry["logprob"]}
@@ -63,8 +61,6 @@ def test_the_digit_that_was_sampled_has_most_of_the_mass_and_its_neighbours_some
         shares.add(masses[0])
     assert [entry["top_logprobs"] for entry in entries[-2:]] == [[], []]
     assert len(shares) > 50
-    assert entries != list_entries(
-        make_request_body("Count on.", logprobs=True, top_logprobs=20), text
-    )
-    fewer = list_entries(make_request_body("Count.", logprobs=True, top_logprobs=2), text)
+    assert entries != entries_of(request_of("Count on.", logprobs=True, top_logprobs=20), text)
+    fewer = entries_of(request_of("Count.", logprobs=True, top_logprobs=2), text)
     assert {len(entry["top_logprobs"]) for entry in fewer[:-2]} == {2}

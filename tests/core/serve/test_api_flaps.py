@@ -23,7 +23,7 @@ BROKEN = [
 ]
 
 
-async def divide_limits(trainer: Trainer, number: int) -> float:
+async def share_of(trainer: Trainer, number: int) -> float:
     weight: float = (await trainer.call("GET", "/status-env", {"env_id": number}))["env_weight"]
     return weight
 
@@ -61,7 +61,7 @@ async def test_api_that_fails_seven_times_of_ten_gets_each_group_once_and_one_re
         assert doubles <= served.serving._outbox.maybe_double, (
             "each group that may be double is counted"
         )
-        assert await divide_limits(trainer, served.connection.registration.env_id) == 1.0
+        assert await share_of(trainer, served.connection.registration.env_id) == 1.0
 
 
 @pytest.mark.slow
@@ -79,17 +79,15 @@ async def test_registration_whose_answer_is_lost_is_found_and_left(
             proxy.rate = 0.0
             await trainer.take(1)
             assert served.connection.registration.env_id >= 4
-            assert await divide_limits(trainer, other) == pytest.approx(0.5), (
-                "of two, and not of five"
+            assert await share_of(trainer, other) == pytest.approx(0.5), "of two, and not of five"
+            assert await share_of(trainer, served.connection.registration.env_id) == pytest.approx(
+                0.5
             )
-            assert await divide_limits(
-                trainer, served.connection.registration.env_id
-            ) == pytest.approx(0.5)
-        assert await divide_limits(trainer, other) == 1.0, "it has left"
+        assert await share_of(trainer, other) == 1.0, "it has left"
 
 
 async def has_half(trainer: Trainer, number: int) -> bool:
-    return await divide_limits(trainer, number) == pytest.approx(0.5)
+    return await share_of(trainer, number) == pytest.approx(0.5)
 
 
 async def test_registration_whose_answer_is_on_its_way_when_serve_is_stopped_is_left(
@@ -114,7 +112,7 @@ async def test_registration_whose_answer_is_on_its_way_when_serve_is_stopped_is_
             await asyncio.wait([served.run], timeout=0.2)
             arrives.set()
             await asyncio.wait([served.run])
-        assert await divide_limits(trainer, other) == 1.0
+        assert await share_of(trainer, other) == 1.0
 
 
 def registration_of_another() -> dict[str, object]:
@@ -145,6 +143,4 @@ async def test_api_that_was_restarted_is_not_asked_for_what_the_old_one_had(aren
             assert other == served.connection.registration.env_id == 0
             proxy.away = False
             await trainer.take(1)
-            assert await divide_limits(trainer, other) == pytest.approx(0.5), (
-                "it was not disconnected"
-            )
+            assert await share_of(trainer, other) == pytest.approx(0.5), "it was not disconnected"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from judgegym.data.task_list import epoch_order
-from tests.arena import Arena, make_target_uid
+from tests.arena import Arena, uid_of
 from tests.core.environments.training.test_sampler import rows
 from tests.scripted import Json, Reply
 from tests.serving import judging, serve
@@ -19,11 +19,7 @@ FLAGS = "--env.include_messages=True", "--env.max_batches_offpolicy=1"
 
 
 def uids(batches: list[Batch]) -> list[str]:
-    return [
-        make_target_uid({"messages": [group["messages"][0][0]]})
-        for batch in batches
-        for group in batch
-    ]
+    return [uid_of({"messages": [group["messages"][0][0]]}) for batch in batches for group in batch]
 
 
 def order(first: int, last: int) -> list[str]:
@@ -44,7 +40,7 @@ async def test_rows_under_way_come_first_after_a_restart(arena: Arena, tmp_path:
     (stuck,) = order(0, 1)
 
     async def never_for_one(request: Json, number: int) -> Reply | str:
-        if make_target_uid(request) == stuck:
+        if uid_of(request) == stuck:
             await asyncio.Event().wait()
         return judging()(request, number)
 
@@ -56,7 +52,7 @@ async def test_rows_under_way_come_first_after_a_restart(arena: Arena, tmp_path:
         first = await trainer.take()
         await until(lambda: served.connection.status.step == 1, "the step is known")
     unfinished = saved(tmp_path / "kept")["step-1"]
-    sent = {make_target_uid(body) for body in served.policy.bodies} - set(unfinished)
+    sent = {uid_of(body) for body in served.policy.bodies} - set(unfinished)
     assert stuck in unfinished
     assert set(uids(first)) <= sent
 
@@ -66,7 +62,7 @@ async def test_rows_under_way_come_first_after_a_restart(arena: Arena, tmp_path:
         serve(arena, trainer.url, *FLAGS, one_by_one) as served,
     ):
         second = await trainer.take(4)
-        asked = [make_target_uid(body) for body in served.policy.bodies]
+        asked = [uid_of(body) for body in served.policy.bodies]
     assert asked[0] == stuck
     missing = 8 - len(sent)
     assert {*uids(second)[:missing], *sent} == set(order(0, 8)), (

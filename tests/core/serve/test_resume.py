@@ -19,7 +19,7 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.settings import BUNDLED_TOKENIZER
 from judgegym.environments.training import group_ledger
 from judgegym.llm.errors import RunDirectoryError
-from tests.arena import Arena, make_target_uid, model_is_a
+from tests.arena import Arena, model_is_a, uid_of
 from tests.command import SCRIPT, Started, in_process
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.serving import first_wins, sampling, serve, which
@@ -47,7 +47,7 @@ class Bench:
         if index and number > DONE:
             await self.released.wait()
         self.answered[json.dumps(request)] += 1
-        return first_wins(make_target_uid(request), index, model_is_a(request))
+        return first_wins(uid_of(request), index, model_is_a(request))
 
     @property
     def argv(self) -> list[str]:
@@ -154,19 +154,16 @@ async def test_killed_and_resumed_in_another_step_its_rows_come_first_and_are_sa
             await at.under_way()
             started.send(signal.SIGKILL)
             await asyncio.to_thread(started.ended)
-        rows = {
-            make_target_uid(body): which(body["messages"][1]["content"])[1]
-            for body in at.judge.bodies
-        }
+        rows = {uid_of(body): which(body["messages"][1]["content"])[1] for body in at.judge.bodies}
         await at.trainer.take(1)
         at.released.set()
         with at.begin("--resume"):
             batches = await at.take_all()
         assert sources(batches) == [7, 8, 9, 10, 11, 12], "no answer of the earlier step"
         interrupted = {row for row, number in rows.items() if number > DONE}
-        at_once = {make_target_uid(body) for body in at.policy.bodies[BEGUN : 2 * BEGUN]}
+        at_once = {uid_of(body) for body in at.policy.bodies[BEGUN : 2 * BEGUN]}
         assert interrupted < at_once, "they are among the groups that begin at once"
-        assert {make_target_uid(body) for body in at.policy.bodies[:12]} == {
+        assert {uid_of(body) for body in at.policy.bodies[:12]} == {
             f"row-{number}" for number in range(8)
         }
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from tests.arena import Arena, against_model, for_model, make_target_uid, model_is_a
+from tests.arena import Arena, against_model, for_model, model_is_a, uid_of
 from tests.scripted import Json
 from tests.serving import first_wins, judging, sampling, serve, which
 from tests.trainer import Group, training
@@ -29,7 +29,7 @@ def sometimes_silent(uid: str, index: int, as_a: bool) -> str:
 
 def row(group: Group) -> str:
     """Which row a group is of."""
-    return make_target_uid({"messages": [group["messages"][0][0]]})
+    return uid_of({"messages": [group["messages"][0][0]]})
 
 
 @pytest.mark.slow
@@ -49,7 +49,7 @@ async def test_a_failed_judgment_is_no_score(arena: Arena) -> None:
             for reason in ("judge_failed", "no_signal", "policy_failed")
         }
         games = Counter(
-            (make_target_uid(body), which(body["messages"][1]["content"])[0])
+            (uid_of(body), which(body["messages"][1]["content"])[0])
             for body in served.judge.bodies
             if model_is_a(body)
         )

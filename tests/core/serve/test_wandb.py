@@ -23,7 +23,7 @@ from judgegym.engine.settings import BUNDLED_TOKENIZER, EnvConfig
 from judgegym.environments.rollouts.retokenize import Retokenizer
 from judgegym.environments.training.metrics import TrainingLog
 from judgegym.monitoring.alarms import Alarm
-from tests.arena import Arena, answering, make_target_uid
+from tests.arena import Arena, answering, uid_of
 from tests.command import SCRIPT, Ended, RunFiles, Started, write_lines
 from tests.scripted import Json, Reply, ScriptedEndpoint
 from tests.serving import judging, sampling
@@ -100,7 +100,7 @@ async def serve_and_evaluate(path: Path) -> Ended:
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def policy(request: Json, number: int) -> Reply | str:
-        if make_target_uid(request) not in EVAL_ROWS:
+        if uid_of(request) not in EVAL_ROWS:
             return sampling()(request, number)
         assert "n" not in request
         begun.set()

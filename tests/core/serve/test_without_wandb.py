@@ -46,7 +46,7 @@ async def test_serve_goes_on_without_it(
         record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
     ]
     assert warnings == [
-        "no run can be opened at Weights & Biases; going on without it: No API key configured. Use "
+        "no run can be opened at Weights & Biases; continuing without it: No API key configured. Use "
         "`wandb login`."
     ]
 
@@ -70,7 +70,7 @@ async def test_a_failure_after_that_is_a_warning(
     ("opens", "flags", "code", "said"),
     [
         (False, (), 2, SAID),
-        (False, (OPTIONAL,), 0, "going on without it: No API key configured."),
+        (False, (OPTIONAL,), 0, "continuing without it: No API key configured."),
     ],
 )
 def test_evaluate_too(

@@ -38,11 +38,11 @@ class Reached:
     async def post(self, path: str, body: Any, **headers: str) -> Answer:
         data = body if isinstance(body, bytes | str) else json.dumps(body)
         async with self.session.post(self.url + path, data=data, headers=headers) as response:
-            return await render_completion(response)
+            return await answer_of(response)
 
     async def get(self, path: str, **headers: str) -> Answer:
         async with self.session.get(self.url + path, headers=headers) as response:
-            return await render_completion(response)
+            return await answer_of(response)
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ PLACE = ("--port=0", "--drain_timeout=0.1")
 """Of a server in a test: any port, and a short time for requests in flight at its end."""
 
 
-async def render_completion(response: aiohttp.ClientResponse) -> Answer:
+async def answer_of(response: aiohttp.ClientResponse) -> Answer:
     """What a response says."""
     text = await response.text()
     try:

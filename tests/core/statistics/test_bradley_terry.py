@@ -58,7 +58,7 @@ def most_likely(players: int, games: Sequence[GameOutcome]) -> NDArray[np.float6
     return solution
 
 
-def run_workers(strengths: Strengths) -> list[float]:
+def all_of(strengths: Strengths) -> list[float]:
     return [*strengths.values, strengths.position, *strengths.covariates]
 
 
@@ -70,7 +70,7 @@ def test_fit_is_the_maximum_of_the_likelihood_with_ties_position_and_weights(
     for seed in range(TOURNAMENTS):
         players, games = tournament(seed, covariates=covariates)
         expected = most_likely(players, games)
-        assert run_workers(fit(players, games)) == pytest.approx(expected.tolist(), abs=EXACT), seed
+        assert all_of(fit(players, games)) == pytest.approx(expected.tolist(), abs=EXACT), seed
 
 
 def test_whoever_wins_all_has_a_finite_strength_and_the_mean_is_zero() -> None:

@@ -31,12 +31,12 @@ def openenv(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def make_row(action: Any, observation: Any, **places: Any) -> Any:
+def row_of(action: Any, observation: Any, **places: Any) -> Any:
     return importlib.import_module(OURS).make_row(action, observation, **places)
 
 
-def make_request_body(action: Any, observation: Any, **places: Any) -> Any:
-    found = make_row(action, observation, **places)
+def request_of(action: Any, observation: Any, **places: Any) -> Any:
+    found = row_of(action, observation, **places)
     return {**found.shared, "response": found.response}
 
 
@@ -47,7 +47,7 @@ def test_defaults_take_what_is_there() -> None:
         reference=4,
         metadata={"rubric": "Is it right?", "prompt": "no"},
     )
-    found = make_request_body(Of(metadata={}, message="Since."), observation)
+    found = request_of(Of(metadata={}, message="Since."), observation)
     assert found == {
         "prompt": "Why?",
         "response": "Since.",
@@ -58,7 +58,7 @@ def test_defaults_take_what_is_there() -> None:
 
 def test_messages_of_any_kind() -> None:
     observation = Of(messages=[Turn("system", "Be brief."), {"role": "user", "content": "Why?"}])
-    found = make_request_body(Of(completion=[Turn("assistant", "Since.")]), observation)
+    found = request_of(Of(completion=[Turn("assistant", "Since.")]), observation)
     assert found["prompt"] == [
         {"role": "system", "content": "Be brief."},
         {"role": "user", "content": "Why?"},
@@ -68,7 +68,7 @@ def test_messages_of_any_kind() -> None:
 
 def test_paths_and_functions() -> None:
     observation = Of(metadata={"task": {"text": "Why?"}}, golden="So.")
-    found = make_request_body(
+    found = request_of(
         Of(says={"final": "Since."}),
         observation,
         prompt="observation.metadata.task.text",
@@ -94,11 +94,11 @@ def test_paths_and_functions() -> None:
 def test_a_step_of_which_no_request_can_be_made(
     action: Any, observation: Any, message: str
 ) -> None:
-    assert make_row(action, observation).error.startswith(message)
+    assert row_of(action, observation).error.startswith(message)
 
 
 def test_an_empty_response_is_sent() -> None:
-    assert make_request_body(Of(text=""), Of(prompt="Why?"))["response"] == ""
+    assert request_of(Of(text=""), Of(prompt="Why?"))["response"] == ""
 
 
 @pytest.mark.parametrize(

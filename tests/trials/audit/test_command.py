@@ -383,7 +383,7 @@ def test_two_audits_are_compared_on_shared_rows(
     (tmp_path / "cut.json").write_text(json.dumps(changed)[:200])
     for words, said in (
         ([files[0], str(tmp_path / "other.json")], "the gold label of row-3 is another one"),
-        ([files[0]], "give two audits or more"),
+        ([files[0]], "expected two audits or more"),
         ([*files, "--html=c.html"], "--html: a comparison of audits has no page"),
         (
             [str(tmp_path / "a" / "rows.jsonl"), files[1]],

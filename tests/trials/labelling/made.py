@@ -83,5 +83,5 @@ def served(run: Path, *words: str) -> Iterator[tuple[str, subprocess.Popen[str]]
         process.communicate(timeout=PATIENCE_S)
 
 
-def iter_live_lines(path: Path) -> list[dict[str, Any]]:
+def lines_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text().splitlines()]

@@ -11,7 +11,7 @@ from judgegym.llm.errors import SettingsError, UserError
 from judgegym.reports.labels.file import assign_strata, read_labels
 from judgegym.reports.results.run import SavedRun
 from judgegym_trials.labelling.session import PILOT, LabelPlan, Session
-from tests.trials.labelling.made import iter_live_lines, run_of, session_of
+from tests.trials.labelling.made import lines_of, run_of, session_of
 
 VALUES = tuple(float(number % 3 == 0) for number in range(60))
 
@@ -42,7 +42,7 @@ def test_the_draw_is_written_first_and_more_rows_extend_it(run: Path) -> None:
     with session_of(run, LabelPlan(9)) as session:
         assert len(first) == 5 and len(first + label_all(session, "ann")) == 9
         assert session.order[:5] == first
-    assert "drawn" in iter_live_lines(run / "labels.jsonl")[0]
+    assert "drawn" in lines_of(run / "labels.jsonl")[0]
     other = run_of(run.parent / "other", VALUES[::-1])
     with session_of(other, LabelPlan(5), seed=1) as session:
         assert label_all(session, "ann") != first
@@ -120,7 +120,7 @@ def test_undo_gives_the_row_again_and_who_cannot_tell_leaves_it_to_others(run: P
         (first, "ann"),
         (first, "ben"),
     ]
-    assert len(iter_live_lines(run / "labels.jsonl")) == 9, "nothing is overwritten"
+    assert len(lines_of(run / "labels.jsonl")) == 9, "nothing is overwritten"
 
 
 def test_the_order_of_the_responses_is_mixed_and_the_same_each_time(run: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.engine.runs.recorded_calls import read_ledger
 from tests.command import RunFiles, serving, write_lines
-from tests.core.datasets.scoring import make_samples, score
+from tests.core.datasets.scoring import samples_of, score
 from tests.scripted import ScriptedEndpoint
 from tests.trials.replay.recorded import choose, replay, steady_judge
 
@@ -166,7 +166,7 @@ def test_a_preset_of_a_cascade_escalates_in_use_what_the_command_said(live: Live
     assert_equal_runs(live.replayed("replayed", *runs, "--cascade", f"@{preset}"), out)
     escalated = {
         sample["uid"]: sample["detail"]["components"].get("cascade.escalated")
-        for sample in make_samples(out)
+        for sample in samples_of(out)
     }
     assert sum(map(bool, escalated.values())) > 20
     listed = replay(*runs, "--cascade", f"@{preset}", "--json", numbers)

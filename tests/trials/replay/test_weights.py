@@ -18,7 +18,7 @@ needs_llmbar = pytest.mark.skipif(
 )
 
 
-def collect_votes(accuracies: list[float], rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+def votes_of(accuracies: list[float], rows: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Votes of independent members, a tenth of them ties, and gold."""
     draw = np.random.default_rng(seed)
     gold = draw.choice([-1.0, 1.0], rows)
@@ -36,7 +36,7 @@ def test_points_are_one_for_the_right_sign_and_half_for_a_tie() -> None:
 
 
 def test_a_strong_member_among_weak_ones_decides_alone_but_for_its_ties() -> None:
-    votes, gold = collect_votes([0.9, 0.5, 0.5, 0.5], 100, seed=1)
+    votes, gold = votes_of([0.9, 0.5, 0.5, 0.5], 100, seed=1)
     found = learn_weights(votes, gold)
     assert not isinstance(found, str)
     assert found.best == 0 and found.at_least <= 0.0
@@ -44,12 +44,12 @@ def test_a_strong_member_among_weak_ones_decides_alone_but_for_its_ties() -> Non
 
 
 def test_independent_members_of_equal_skill_are_a_jury_without_negative_weights() -> None:
-    votes, gold = collect_votes([0.75] * 5, 200, seed=2)
+    votes, gold = votes_of([0.75] * 5, 200, seed=2)
     found = learn_weights(votes, gold)
     assert not isinstance(found, str)
     assert 0.0 < found.at_least < found.gain
     assert min(found.weights) >= 0.0
-    fresh, labels = collect_votes([0.75] * 5, 2000, seed=3)
+    fresh, labels = votes_of([0.75] * 5, 2000, seed=3)
     assert (
         points(fresh @ found.weights, labels).mean()
         > points(fresh[:, found.best], labels).mean() + 0.05
@@ -57,14 +57,14 @@ def test_independent_members_of_equal_skill_are_a_jury_without_negative_weights(
 
 
 def test_a_member_that_is_always_wrong_has_no_weight() -> None:
-    votes, gold = collect_votes([0.8, 0.1], 120, seed=4)
+    votes, gold = votes_of([0.8, 0.1], 120, seed=4)
     found = learn_weights(votes, gold)
     assert not isinstance(found, str)
     assert found.best == 0 and found.weights[1] == 0.0
 
 
 def test_too_few_labels_are_said() -> None:
-    votes, gold = collect_votes([0.8, 0.7], FEWEST_LABELS - 1, seed=5)
+    votes, gold = votes_of([0.8, 0.7], FEWEST_LABELS - 1, seed=5)
     assert (
         learn_weights(votes, gold)
         == "29 labels are too few to learn a jury's weights; 30 or more are needed"
@@ -72,7 +72,7 @@ def test_too_few_labels_are_said() -> None:
 
 
 def test_weights_are_those_of_the_seed() -> None:
-    votes, gold = collect_votes([0.75, 0.7, 0.7], 60, seed=6)
+    votes, gold = votes_of([0.75, 0.7, 0.7], 60, seed=6)
     assert learn_weights(votes, gold, seed=1) == learn_weights(votes, gold, seed=1)
 
 

@@ -27,7 +27,7 @@ from judgegym.llm.ledger import current_component, current_row
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.usage import Usage
 from tests.command import write_lines
-from tests.core.datasets.scoring import make_samples, rated, read_rows
+from tests.core.datasets.scoring import rated, read_rows, samples_of
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
 
 ROWS = [{"prompt": f"Question {n}", "response": f"{n % 5 + 1} points"} for n in range(12)]
@@ -73,7 +73,7 @@ async def judge(
             await run.run(display, actors if elsewhere else None)
 
 
-def list_calls(out: Path) -> Sequence[Json]:
+def calls_of(out: Path) -> Sequence[Json]:
     lines = gzip.decompress((out.with_suffix(".run") / "calls.jsonl.gz").read_bytes()).splitlines()
     return [line["call"] for line in map(json.loads, lines) if "call" in line]
 
@@ -100,8 +100,8 @@ async def test_a_run_elsewhere_is_the_same_run(tmp_path: Path) -> None:
     here, there = tmp_path / "False.jsonl", tmp_path / "True.jsonl"
     assert there.read_bytes() == here.read_bytes()
     assert read_rows(there)[7]["judge/status"] == "judge_failed"
-    assert len(make_samples(there)) == len(make_samples(here)) == len(ROWS) - 1
-    facts = [sorted((call["row"], call["key"], call["part"], call["verdict_at"]) for call in list_calls(out)) for out in
+    assert len(samples_of(there)) == len(samples_of(here)) == len(ROWS) - 1
+    facts = [sorted((call["row"], call["key"], call["part"], call["verdict_at"]) for call in calls_of(out)) for out in
              (here, there)]  # fmt: skip
     assert facts[0] == facts[1]
 

@@ -47,7 +47,7 @@ TYPES: dict[str, tuple[list[Any], Any]] = {
 }
 
 
-def make_table(types: dict[str, tuple[list[Any], Any]]) -> pyarrow.Table:
+def table_of(types: dict[str, tuple[list[Any], Any]]) -> pyarrow.Table:
     arrays = {"prompt": pyarrow.array([f"{n}?" for n in range(12)])}
     arrays |= {name: pyarrow.array(values, kind) for name, (values, kind) in types.items()}
     table = pyarrow.table(arrays)
@@ -58,7 +58,7 @@ def make_table(types: dict[str, tuple[list[Any], Any]]) -> pyarrow.Table:
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("data") / "rows.parquet"
-    pyarrow.parquet.write_table(make_table(TYPES), path, row_group_size=5)
+    pyarrow.parquet.write_table(table_of(TYPES), path, row_group_size=5)
     return path
 
 
@@ -116,7 +116,7 @@ def test_json_lines_say_the_values_of_a_table(tmp_path: Path, stored: Path) -> N
     first=st.integers(0, 11),
 )
 def test_any_columns_in_any_groups(tmp_path: Path, names: set[str], group: int, first: int) -> None:
-    table = make_table({name: TYPES[name] for name in names})
+    table = table_of({name: TYPES[name] for name in names})
     pyarrow.parquet.write_table(
         table,
         tmp_path / "rows.parquet",
@@ -179,7 +179,7 @@ def test_a_parquet_file_that_changes_is_read_in_its_earlier_version(
     tmp_path: Path, is_replaced: bool
 ) -> None:
     path, other = tmp_path / "rows.parquet", tmp_path / "other.parquet"
-    pyarrow.parquet.write_table(make_table({}), path)
+    pyarrow.parquet.write_table(table_of({}), path)
     rows = load_rows(str(path), split="train")
     pyarrow.parquet.write_table(pyarrow.table({"a": [1]}), other)
     other.replace(path) if is_replaced else path.write_bytes(other.read_bytes())

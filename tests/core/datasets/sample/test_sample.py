@@ -14,10 +14,10 @@ from tests.command import Ended, eventually, serving, write_lines
 from tests.core.datasets.scoring import (
     Scoring,
     by_points,
-    make_samples,
     rated,
     read_rows,
     response_in,
+    samples_of,
     score,
 )
 from tests.scripted import Json, Reply, ScriptedEndpoint, completion
@@ -69,13 +69,13 @@ def test_responses_are_asked_for_and_judged(tmp_path: Path) -> None:
         ("m", 3, 0.9)
     }
     assert len(judge.requests) == 18
-    assert [sample["uid"] for sample in make_samples(command.out)][:4] == [
+    assert [sample["uid"] for sample in samples_of(command.out)][:4] == [
         "row-1/1",
         "row-1/2",
         "row-1/3",
         "row-2/1",
     ]
-    calls = [len(each["run"]["policy_calls"]) for each in make_samples(command.out)]
+    calls = [len(each["run"]["policy_calls"]) for each in samples_of(command.out)]
     assert calls == [1, 0, 0] * 6  # one request for three responses
 
 
@@ -154,7 +154,7 @@ def test_what_cannot_be_judged_has_its_reason_and_costs_no_judge_call(tmp_path: 
         command.run.metrics["mean_score"] == 0.75 / 4
     )  # a malformed answer is an answer, and a wrong one
     assert command.run.metrics["thinking_valid_rate"] == 0.5
-    faults = [sample["thinking_fault"] for sample in make_samples(command.out)]
+    faults = [sample["thinking_fault"] for sample in samples_of(command.out)]
     assert faults == [None, "no_open_tag", "no_open_tag", None]
 
 

@@ -19,7 +19,7 @@ from tests.scripted import Json, Reply, completion
 QUESTIONS = ("Why is the sky blue?", "What is light?", "Why is the sea blue?")
 
 
-def render_comparison(kind: JudgeKind) -> Sequence[str]:
+def words_of(kind: JudgeKind) -> Sequence[str]:
     values = {
         name: value if isinstance(value, str) else json.dumps(value)
         for name, value in SETTINGS[kind].items()
@@ -47,7 +47,7 @@ def test_the_command_that_a_spent_budget_prints_leads_to_the_file_of_one_run(
 ) -> None:
     data = write_lines(tmp_path / "data.jsonl", rows_of(kind))
     with serving(verdict) as judge:
-        words = [data, f"--judge_base_url={judge.base_url}", *render_comparison(kind)]
+        words = [data, f"--judge_base_url={judge.base_url}", *words_of(kind)]
         assert score(*words, "--out", tmp_path / "whole.jsonl").code == 0
         needed = len(judge.requests)
 

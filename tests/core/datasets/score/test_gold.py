@@ -14,7 +14,7 @@ from judgegym.judges.core.tasks import ResponseJudgment
 from judgegym.llm.errors import DataError
 from judgegym.reports.run_page.page import write_report
 from tests.command import serving, write_lines
-from tests.core.datasets.scoring import by_points, make_samples, rated, score
+from tests.core.datasets.scoring import by_points, rated, samples_of, score
 from tests.core.reports.run_page.written import Written
 
 
@@ -43,7 +43,7 @@ def test_samples_and_page_say_where_the_judge_is_not_gold(tmp_path: Path, ending
             data, "--out", out, f"--judge_base_url={judge.base_url}", "--gold_column=stars"
         )
     assert ended.code == 0, ended.said
-    found = [sample["gold"] for sample in make_samples(out)]
+    found = [sample["gold"] for sample in samples_of(out)]
     for n in range(12):
         gold, said = n % 3 + 1, n % 5 + 1
         assert found[n] == [
@@ -72,7 +72,7 @@ def test_a_gold_label_that_has_changed_is_compared_when_a_run_is_resumed_and_nob
         assert score(write_lines(tmp_path / "data.jsonl", rows), *words).code == 0
         rows[1]["stars"] = 2
         assert score(write_lines(tmp_path / "data.jsonl", rows), *words, "--resume").code == 0
-    assert [sample["gold"][0]["agrees"] for sample in make_samples(out)] == [True, True]  # type: ignore[index, call-overload]
+    assert [sample["gold"][0]["agrees"] for sample in samples_of(out)] == [True, True]  # type: ignore[index, call-overload]
     assert len(judge.requests) == 2
 
 
@@ -161,7 +161,7 @@ def test_several_responses_have_a_list_and_what_cannot_be_read_is_told_before_th
             score(write_lines(tmp_path / "data.jsonl", rows), *words, "--gold_column=gold").code
             == 0
         )
-        assert [label["agrees"] for sample in make_samples(out) for label in sample["gold"]] == [
+        assert [label["agrees"] for sample in samples_of(out) for label in sample["gold"]] == [
             True,
             False,
         ]

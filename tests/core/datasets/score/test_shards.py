@@ -14,7 +14,7 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.llm.wire import JSON
 from judgegym.reports.results.run import SavedRun
 from tests.command import serving, write_lines
-from tests.core.datasets.scoring import Scoring, make_samples, rated, read_rows, score
+from tests.core.datasets.scoring import Scoring, rated, read_rows, samples_of, score
 from tests.scripted import Reply, ScriptedEndpoint
 
 ROWS = [
@@ -99,7 +99,7 @@ def test_groups_are_not_divided(tmp_path: Path, judge: ScriptedEndpoint) -> None
         score(data, "--out", out, f"--shard={shard}", *flags)
     assert [len(read_rows(shard.path(out))) for shard in list_shards(4)] == [4, 4, 4, 5]
     score(data, "--out", out, "--merge=4")
-    assert [row["uid"] for row in make_samples(out)] == [
+    assert [row["uid"] for row in samples_of(out)] == [
         f"row-{n + 1}" for n in range(17) if n % 5 != 4
     ]
 
@@ -118,7 +118,7 @@ def test_there_may_be_more_shards_than_rows(
         ended = score(data, *words, f"--judge_base_url={judge.base_url}")
         assert ended.code == 0, ended.said
     empty = SavedRun.open(locate_run_directory(list_shards(5)[0].path(out)))
-    assert (empty.headline, len(make_samples(list_shards(5)[0].path(out)))) == (None, 0)
+    assert (empty.headline, len(samples_of(list_shards(5)[0].path(out)))) == (None, 0)
     assert score(data, "--out", out, "--merge=5").code == 0
     assert out.read_bytes() == whole.read_bytes()
 

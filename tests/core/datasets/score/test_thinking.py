@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.judges.scorers.registry import COMPOSED_KINDS, JUDGES
 from tests.command import serving, write_lines
-from tests.core.datasets.scoring import make_samples, read_rows, score
+from tests.core.datasets.scoring import read_rows, samples_of, score
 from tests.scripted import Json
 from tests.thinking import DRAFTS, PROMPT_FILE, stand_in, thoughts
 
@@ -109,7 +109,7 @@ def test_a_response_is_shown_to_rules_and_judges_without_its_thinking(tmp_path: 
         words = ("--judge=composite", f"--reward={reward}", f"--judge_base_url={judge.base_url}")
         ended = score(data, "--out", out, *words)
     assert ended.said.count("a completion begins with its thinking") == 1
-    rows, samples = read_rows(out), make_samples(out)
+    rows, samples = read_rows(out), samples_of(out)
     for (text, is_ended), row, sample in zip(shapes, rows, samples, strict=False):
         assert row["response"] == f"{text}It is 42.", "the data stay as they are"
         if is_ended:

@@ -16,7 +16,7 @@ from judgegym.reports.__main__ import main as report
 from tests.aspects import saying
 from tests.checklists import saying as checking
 from tests.command import serving, write_lines
-from tests.core.datasets.scoring import Scoring, make_samples, read_rows, score
+from tests.core.datasets.scoring import Scoring, read_rows, samples_of, score
 
 ASPECTS = ("--judge=aspect", "--aspects=correctness,harmfulness")
 CHECKLIST = ("--judge=checklist", "--criteria_per_call=1")
@@ -186,7 +186,7 @@ def test_a_run_of_an_older_version_gets_the_columns_without_a_call(tmp_path: Pat
         scoring = Scoring(tmp_path, judge)
         assert scoring(*ASPECTS, rows=ROWS).code == 0
         run, calls = locate_run_directory(scoring.out), len(judge.requests)
-        older = [{**line, "detail": {**line["detail"]}} for line in make_samples(scoring.out)]
+        older = [{**line, "detail": {**line["detail"]}} for line in samples_of(scoring.out)]
         for line in older:
             del line["detail"]["verdicts"], line["detail"]["tags"]
         write_lines(run / "samples.jsonl", older)

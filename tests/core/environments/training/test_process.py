@@ -15,7 +15,7 @@ import pytest
 
 from judgegym.data.task_list import epoch_order
 from judgegym.engine.settings import BUNDLED_TOKENIZER
-from tests.arena import Arena, make_target_uid
+from tests.arena import Arena, uid_of
 from tests.command import Ended, in_process, serving
 from tests.core.environments.training.test_sampler import rows
 from tests.scripted import Json, Reply, Script, ScriptedEndpoint
@@ -63,7 +63,7 @@ def groups(arena: Arena, name: str = "data/arena_hard.jsonl") -> Groups:
 
 
 def uids(found: Groups) -> list[str]:
-    return [make_target_uid({"messages": [group["messages"][0][0]]}) for group in found]
+    return [uid_of({"messages": [group["messages"][0][0]]}) for group in found]
 
 
 def order(count: int) -> list[str]:
@@ -99,7 +99,7 @@ def test_groups_stand_in_the_order_of_their_rows(arena: Arena) -> None:
     async def held(request: Json, number: int) -> Reply:
         if number == 4:
             last_begun.set()
-        if make_target_uid(request) == order(1)[0]:
+        if uid_of(request) == order(1)[0]:
             await last_begun.wait()
         return sampling()(request, number)
 
@@ -155,7 +155,7 @@ def test_too_few_groups(arena: Arena, broken: str) -> None:
     assert "2 of 2 groups could not be scored" in run.ended.err
     assert "the key is wrong" in run.ended.err
     assert not groups(arena)
-    assert len({make_target_uid(body) for body in run.policy.bodies}) == 6
+    assert len({uid_of(body) for body in run.policy.bodies}) == 6
 
 
 def run_of(arena: Arena) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from judgegym.engine.completions import Completion
 from judgegym.eval_environments.arena.candidates_environment import ArenaCandidatesEnv
-from tests.contest import better, contest, judging, render_completion
+from tests.contest import answer_of, better, contest, judging
 from tests.core.environments.words import opened
 
 
@@ -23,8 +23,8 @@ async def test_completions_of_a_row_play_each_other(tmp_path: Path, play: str) -
     async with opened(verdict, *flags, env_type=ArenaCandidatesEnv) as (env, endpoint):
         (task,) = env.tasks("eval")
         said = [
-            Completion(render_completion("ann", task.uid)),
-            Completion(render_completion("bob", task.uid)),
+            Completion(answer_of("ann", task.uid)),
+            Completion(answer_of("bob", task.uid)),
             Completion(""),
         ]
         judgment = await env.judge(task, said)

@@ -11,7 +11,7 @@ import yaml
 
 from tests.arena import for_model
 from tests.command import in_process
-from tests.contest import answering, contest, render_completion
+from tests.contest import answer_of, answering, contest
 
 A, B = {"name": "a", "answers": "a.jsonl"}, {"name": "b", "base_url": "http://127.0.0.1:9/v1"}
 
@@ -102,7 +102,7 @@ def test_run_of_one_policy_is_a_candidate(tmp_path: Path) -> None:
     run = here.compare(candidates=["ann", {"name": "bob", "answers": str(alone.files.path)}])
     assert run.code == 0, run.said
     said = [sample["detail"]["answers"][1]["answer"] for sample in run.files.samples]
-    assert said == [render_completion("bob", uid) for uid in here.uids]
+    assert said == [answer_of("bob", uid) for uid in here.uids]
     assert f"bob: The completions are those of {alone.files.path} " in run.ended.err
 
 

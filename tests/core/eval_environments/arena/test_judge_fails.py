@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.arena import Arena, for_model, judge, make_target_uid, model_is_a
+from tests.arena import Arena, for_model, judge, model_is_a, uid_of
 from tests.command import Ended, RunFiles
 from tests.scripted import Json, Reply, Script, completion
 
@@ -65,7 +65,7 @@ def failing(rows: set[str], how: Callable[[Json], Reply | str]) -> Script:
     """A judge that favours the model but fails at these rows."""
     sound = judge(for_model)
     return lambda request, number: (
-        how(request) if make_target_uid(request) in rows else sound(request, number)
+        how(request) if uid_of(request) in rows else sound(request, number)
     )  # type: ignore[return-value]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.arena import Arena, Run, against_model, for_model, make_target_uid, tie
+from tests.arena import Arena, Run, against_model, for_model, tie, uid_of
 from tests.command import RunFiles, in_process, write_lines
 from tests.scripted import Json, Reply, completion
 
@@ -49,7 +49,7 @@ THINKING = ("--env.thinking_mode=True", "--env.short_answer_retries=1")
 
 
 def answering(request: Json, number: int) -> Reply:
-    return SAID[make_target_uid(request)]
+    return SAID[uid_of(request)]
 
 
 def first(arena: Arena, *flags: str) -> Run:
@@ -96,11 +96,9 @@ def test_faults_stay_whatever_judges_and_whatever_settings_the_policy_has_here(
     assert run.code == 0, run.said
     assert run.policy.requests == []
     assert completions(run.files) == completions(before.files)
-    judged = {make_target_uid(body) for body in before.judge.bodies}
+    judged = {uid_of(body) for body in before.judge.bodies}
     assert judged == {"row-0", "row-2", "row-4", "row-5"}
-    assert {make_target_uid(body) for body in run.judge.bodies} == judged, (
-        "no judge is asked about a fault"
-    )
+    assert {uid_of(body) for body in run.judge.bodies} == judged, "no judge is asked about a fault"
     assert run.files.metrics["overall_winrate"] == 0 < before.files.metrics["overall_winrate"]
     shared = [{name: files.metrics[name] for name in RATES} for files in (run.files, before.files)]
     assert shared[0] == shared[1]
@@ -147,7 +145,7 @@ def test_run_that_changes_while_it_is_judged_again_is_said(arena: Arena) -> None
     def judging(request: Json, number: int) -> str:
         if number == 1:
             path.write_bytes(path.read_bytes()[::-1])
-        return for_model(make_target_uid(request), True)
+        return for_model(uid_of(request), True)
 
     run = again(
         arena,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.arena import Arena, for_model, judge, make_target_uid
+from tests.arena import Arena, for_model, judge, uid_of
 from tests.command import RunFiles
 from tests.scripted import Json, Reply
 
@@ -24,7 +24,7 @@ def test_without_keep_calls_failed_rows_still_have_their_answers(arena: Arena) -
     sound = judge(for_model)
 
     def script(request: Json, number: int) -> Reply | str:
-        return Reply(status=400) if make_target_uid(request) == "row-2" else sound(request, number)  # type: ignore[return-value]
+        return Reply(status=400) if uid_of(request) == "row-2" else sound(request, number)  # type: ignore[return-value]
 
     flags = "--keep_calls=False", "--env.max_judge_error_rate=1"
     first = arena.evaluate(*flags, judge_script=script)
@@ -33,7 +33,7 @@ def test_without_keep_calls_failed_rows_still_have_their_answers(arena: Arena) -
     again = arena.evaluate(*flags, "--resume")
     assert again.code == 0, again.said
     assert again.policy.requests == []
-    assert {make_target_uid(body) for body in again.judge.bodies} == {"row-2"}
+    assert {uid_of(body) for body in again.judge.bodies} == {"row-2"}
     assert names(again.files) == set()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.arena import Arena, answering, make_target_uid
+from tests.arena import Arena, answering, uid_of
 from tests.command import write_lines
 from tests.scripted import Json, Reply, completion
 
@@ -91,15 +91,13 @@ def test_malformed_thinking_is_two_lost_games(arena: Arena, text: str, fault: st
     def policy(request: Json, number: int) -> str:
         return (
             text
-            if make_target_uid(request) == "row-1"
+            if uid_of(request) == "row-1"
             else f"<think>Hm.</think> {answering(request, number)}"
         )
 
     run = arena.evaluate(THINKING, "--env.min_response_length=0", policy=policy)
     assert run.code == 0, run.said
-    assert "row-1" not in {make_target_uid(body) for body in run.judge.bodies}, (
-        "the judge is not asked"
-    )
+    assert "row-1" not in {uid_of(body) for body in run.judge.bodies}, "the judge is not asked"
     (sample,) = (sample for sample in run.files.samples if sample["uid"] == "row-1")
     assert (sample["status"], sample["thinking_fault"], sample["thinking_valid"]) == (
         "invalid_completion",

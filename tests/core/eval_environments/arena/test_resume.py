@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.arena import Arena, Run, make_target_uid
+from tests.arena import Arena, Run, uid_of
 from tests.command import write_lines
 
 
 def judged(run: Run) -> set[str]:
-    return {make_target_uid(body) for body in run.judge.bodies}
+    return {uid_of(body) for body in run.judge.bodies}
 
 
 def snapshot(path: Path) -> dict[str, tuple[bytes, int]]:

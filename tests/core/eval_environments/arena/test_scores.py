@@ -12,7 +12,7 @@ from tests.scripted import Json
 FIVE = ("--env.judge_protocol=arena_hard_v0.1",)
 
 
-def group_by_row(*verdicts: Verdict) -> Verdict:
+def by_row(*verdicts: Verdict) -> Verdict:
     """Row 0 gets the first of these judges, and so on in turn."""
     return lambda uid, as_a: verdicts[int(uid.removeprefix("row-")) % len(verdicts)](uid, as_a)
 
@@ -57,13 +57,13 @@ def games(first: str, second: str) -> Verdict:
             id="always a tie",
         ),
         pytest.param(
-            group_by_row(for_model, against_model, tie),
+            by_row(for_model, against_model, tie),
             {"overall_winrate": 0.5, "win_count": 2, "tie_count": 2, "loss_count": 2, "win_rate": 2 / 6,
              "winrate_coding": 1.0, "winrate_precise_if": 0.0, "winrate_math": 0.5},
             id="by category",
         ),
         pytest.param(
-            group_by_row(for_model, games("A>B", "A=B"), games("A=B", "A>B")),
+            by_row(for_model, games("A>B", "A=B"), games("A=B", "A>B")),
             {"overall_winrate": (1.0 + 0.75 + 0.25) / 3, "win_count": 2, "tie_count": 4, "loss_count": 0,
              "winrate_precise_if": 0.75, "winrate_math": 0.25, "position_agreement_rate": 1 / 3},
             id="a win that the other order does not confirm is a tie",
@@ -106,7 +106,7 @@ def test_five_labels_of_one_row(
 @pytest.mark.slow
 def test_five_labels_weigh_a_strong_verdict_three_times(arena: Arena) -> None:
     strong_win, slight_loss = games("A>>B", "B>>A"), games("B>A", "A>B")
-    run = arena.rows(2).evaluate(*FIVE, verdict=group_by_row(strong_win, slight_loss))
+    run = arena.rows(2).evaluate(*FIVE, verdict=by_row(strong_win, slight_loss))
     found = run.files.metrics
     assert found["overall_winrate"] == pytest.approx(6 / 8)  # six entries of 1, two of 0
     assert (found["win_rate"], found["loss_rate"]) == (0.5, 0.5)
@@ -114,7 +114,7 @@ def test_five_labels_weigh_a_strong_verdict_three_times(arena: Arena) -> None:
 
 
 def test_strong_labels_weigh_nothing_extra_in_three_way(arena: Arena) -> None:
-    run = arena.rows(2).evaluate(verdict=group_by_row(games("A>>B", "B>>A"), games("B>A", "A>B")))
+    run = arena.rows(2).evaluate(verdict=by_row(games("A>>B", "B>>A"), games("B>A", "A>B")))
     assert run.files.metrics["overall_winrate"] == 0.5
 
 
@@ -150,7 +150,7 @@ def test_a_judge_without_a_verdict_is_asked_once_more(arena: Arena) -> None:
 
 @pytest.mark.slow
 def test_win_rates_of_clusters_are_reported_when_they_are_asked_for(arena: Arena) -> None:
-    verdict = group_by_row(for_model, against_model, tie)
+    verdict = by_row(for_model, against_model, tie)
     found = arena.evaluate("--env.cluster_winrates=True", verdict=verdict).files.metrics
     assert found["winrate_cluster_c"] == found["overall_winrate"] == 0.5
     assert "winrate_cluster_c" not in arena.evaluate(verdict=verdict, run="without").files.metrics
@@ -158,9 +158,7 @@ def test_win_rates_of_clusters_are_reported_when_they_are_asked_for(arena: Arena
 
 @pytest.mark.slow
 def test_the_win_rate_at_equal_style_is_reported_when_it_is_asked_for(arena: Arena) -> None:
-    run = arena.evaluate(
-        "--env.style_control=true", verdict=group_by_row(for_model, against_model, tie)
-    )
+    run = arena.evaluate("--env.style_control=true", verdict=by_row(for_model, against_model, tie))
     found = run.files.metrics
     assert 0 < found["style_controlled_winrate"] < 1
     assert re.search(r"^  at equal style +0\.\d{4}$", run.ended.out, re.MULTILINE)

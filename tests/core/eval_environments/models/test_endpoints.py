@@ -136,8 +136,8 @@ def test_a_key_goes_to_no_host_but_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert key_of(ModelSettings(name="a", base_url=FAR, api_key_env="OPENAI_API_KEY")) == KEY
     with pytest.raises(
         SettingsError,
-        match=r"'a': api_key_env: models\.example needs an API key; OPENAI_API_KEY is sent to "
-        r"api\.openai\.com alone",
+        match=r"'a': api_key_env: models\.example needs an API key; OPENAI_API_KEY is only sent to "
+        r"api\.openai\.com",
     ):
         key_of(ModelSettings(name="a", base_url=FAR))
 

@@ -13,7 +13,7 @@ from judgegym.eval_environments.mt_bench_environment import MTBenchEnv
 from judgegym.judges.mt_bench import read_templates
 from judgegym.llm.errors import SettingsError
 from tests.command import in_process
-from tests.mt_bench import evaluate, parse_turns
+from tests.mt_bench import evaluate, turns_of
 from tests.scripted import Json
 
 OWN = (SAMPLES / "mt_bench_prompts.jsonl").read_text("utf-8")
@@ -27,7 +27,7 @@ def filled(name: str, uid: str, *, as_a: bool | None) -> str:
     said = [f"ANSWER of the model to turn {turn} of {uid}" for turn in (1, 2)]
     other = [f"BASELINE {turn} of {uid}" for turn in (1, 2)]
     a, b = (said, other) if as_a else (other, said)
-    questions, references = parse_turns(uid), [f"REFERENCE {turn} of {uid}" for turn in (1, 2)]
+    questions, references = turns_of(uid), [f"REFERENCE {turn} of {uid}" for turn in (1, 2)]
     values = {"question": questions[0], "answer": said[0], "answer_a": a[0], "answer_b": b[0]}
     for number in (1, 2):
         values |= {

@@ -12,10 +12,10 @@ from tests.peers import (
     Asked,
     Minds,
     Said,
+    answer_of,
     bench,
     evaluate,
     queries,
-    render_completion,
     scored,
 )
 
@@ -25,9 +25,7 @@ ONCE = "--env.critique_rounds=0", LENIENT
 
 def silent(name: str, reply: Said = REFUSED) -> Minds:
     """Models of which one answers nothing, or this."""
-    return Minds(
-        answer=lambda it: reply if it.model == name else render_completion(it.model, it.query)
-    )
+    return Minds(answer=lambda it: reply if it.model == name else answer_of(it.model, it.query))
 
 
 def refusing_one(it: Asked) -> Said:
@@ -61,7 +59,7 @@ def test_a_query_that_no_candidate_answers_is_a_failure_of_theirs_and_not_of_a_j
     tmp_path: Path,
 ) -> None:
     def answer(it: Asked) -> Said:
-        return REFUSED if it.query == "Question 0?" else render_completion(it.model, it.query)
+        return REFUSED if it.query == "Question 0?" else answer_of(it.model, it.query)
 
     with bench(tmp_path, Minds(answer=answer)) as models:
         ended = models.evaluate(*ONCE, rows=queries(2))

@@ -10,7 +10,7 @@ import pytest
 
 from tests.arena import Arena
 from tests.core.reports.run_page.written import Written
-from tests.peers import Asked, Bench, Minds, bench, queries, render_completion
+from tests.peers import Asked, Bench, Minds, answer_of, bench, queries
 from tests.scripted import Reply
 
 DOWN = Reply(status=400, body={"error": {"message": "out of order"}})
@@ -37,14 +37,8 @@ def answers(models: Bench, run: str) -> list[list[Any]]:
 def no_answer(it: Asked) -> str | Reply:
     """One of them fails at a query, and says nothing to another."""
     if it.model.startswith("a"):
-        return (
-            DOWN
-            if "1" in it.query
-            else ""
-            if "2" in it.query
-            else render_completion(it.model, it.query)
-        )
-    return render_completion(it.model, it.query)
+        return DOWN if "1" in it.query else "" if "2" in it.query else answer_of(it.model, it.query)
+    return answer_of(it.model, it.query)
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import write_lines
-from tests.peers import REFUSED, Asked, Bench, Minds, Said, bench, render_completion
+from tests.peers import REFUSED, Asked, Bench, Minds, Said, answer_of, bench
 from tests.scripted import Json, Reply
 
 RESUME = "--resume"
@@ -35,7 +35,7 @@ def forget(models: Bench) -> None:
 def test_a_candidate_that_failed_is_asked_again_with_its_query(tmp_path: Path) -> None:
     """The others' answers are paid for: only what is missing is asked."""
     mind = Moody(
-        answer=lambda it: REFUSED if it.model == "bob" else render_completion(it.model, it.query),
+        answer=lambda it: REFUSED if it.model == "bob" else answer_of(it.model, it.query),
         judgment=lambda it: REFUSED,
     )
     with bench(tmp_path, mind) as models:
@@ -55,16 +55,16 @@ def test_answers_of_a_candidates_file_that_changed_are_judged_and_no_others(tmp_
         candidates = json.dumps(
             [models.model("ann"), models.model("bob"), {"name": "dan", "answers": str(path)}]
         )
-        write_lines(path, [{"uid": "q0", "answer": render_completion("dan", "Question 0?")}])
+        write_lines(path, [{"uid": "q0", "answer": answer_of("dan", "Question 0?")}])
         assert models.evaluate("--env.critique_rounds=0", candidates=candidates).code == 0
         forget(models)
-        write_lines(path, [{"uid": "q0", "answer": render_completion("dan", "another question")}])
+        write_lines(path, [{"uid": "q0", "answer": answer_of("dan", "another question")}])
         again = models.evaluate("--env.critique_rounds=0", RESUME, candidates=candidates)
     assert again.code == 0, again.said
     assert models.counts() == {"judgment": 2}, (
         "ann and bob judge dan again; what they said of each other is paid for"
     )
-    assert render_completion("dan", "another question") in {it.response for it in models.asked()}
+    assert answer_of("dan", "another question") in {it.response for it in models.asked()}
 
 
 @pytest.mark.slow

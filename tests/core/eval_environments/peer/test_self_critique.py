@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from judgegym.judges.peers import DEFAULT_RUBRIC
-from tests.peers import Asked, Bench, Evaluated, Minds, asked, bench, render_completion, scored
+from tests.peers import Asked, Bench, Evaluated, Minds, answer_of, asked, bench, scored
 
 TNG, STEPFUN, ALLENAI = MODELS = (
     "TNG: DeepSeek R1T2 Chimera (free)",
@@ -117,9 +117,7 @@ def test_a_judge_is_shown_query_answer_and_rubric(example: Ran) -> None:
     models, _ = example
     judgments = [each for each in models.asked() if each.kind == "judgment"]
     assert {(each.query, each.rubric) for each in judgments} == {(QUERY, RUBRIC)}
-    assert {each.response for each in judgments} == {
-        render_completion(name, QUERY) for name in MODELS
-    }
+    assert {each.response for each in judgments} == {answer_of(name, QUERY) for name in MODELS}
 
 
 def test_a_critique_is_asked_in_the_words_of_the_specification(example: Ran) -> None:
@@ -130,7 +128,7 @@ def test_a_critique_is_asked_in_the_words_of_the_specification(example: Ran) -> 
         if (it := asked(body)).kind == "critique" and it.candidate == STEPFUN
     )
     it = asked(body)
-    assert (it.query, it.response, it.rubric) == (QUERY, render_completion(STEPFUN, QUERY), RUBRIC)
+    assert (it.query, it.response, it.rubric) == (QUERY, answer_of(STEPFUN, QUERY), RUBRIC)
     assert (it.reasoning, it.score) == (BEFORE, 100)
     (message,) = body["messages"]
     assert message["content"] == (
@@ -138,7 +136,7 @@ def test_a_critique_is_asked_in_the_words_of_the_specification(example: Ran) -> 
         "critique your "
         "evaluation and then provide a revised score and rationale.\n\n"
         f"QUERY:\n{QUERY}\n\n"
-        f"CANDIDATE RESPONSE (that you evaluated):\n{render_completion(STEPFUN, QUERY)}\n\n"
+        f"CANDIDATE RESPONSE (that you evaluated):\n{answer_of(STEPFUN, QUERY)}\n\n"
         f"RUBRIC:\n{RUBRIC}\n\n"
         f"YOUR PREVIOUS EVALUATION:\n- Reasoning: {BEFORE}\n- Score: 100 (out of 100)\n\n"
         "Instructions:\n\n"

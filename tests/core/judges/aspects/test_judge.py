@@ -37,7 +37,7 @@ def by_vote(texts: Sequence[str | Reply], *, first_seed: int = 0) -> Script:
     return lambda request, number: texts[request.get("seed", first_seed + number - 1) - first_seed]
 
 
-def collect_votes(verdicts: Sequence[bool | None]) -> Script:
+def votes_of(verdicts: Sequence[bool | None]) -> Script:
     """A judge that says yes, no or nothing, by the number of the vote."""
     texts = [
         "Hm." if yes is None else said(int(yes), f"since {number}")
@@ -103,7 +103,7 @@ async def test_votes_end_where_a_majority_is_certain(
         if needed in (sum(pattern[:count]), count - sum(pattern[:count]))
     )
     yes = sum(pattern[:taken]) == needed
-    async with ScriptedEndpoint(collect_votes(pattern)) as endpoint:
+    async with ScriptedEndpoint(votes_of(pattern)) as endpoint:
         judgment = await judged(connect(endpoint), strictness)
     detail = detail_of(judgment)
     assert len(endpoint.requests) == taken <= len(pattern)
@@ -168,7 +168,7 @@ async def test_each_vote_has_a_seed_of_its_own(connect: Connect) -> None:
 
 async def test_more_votes_begin_with_those_that_are_kept(connect: Connect, tmp_path: Path) -> None:
     cache = JudgmentCache(tmp_path / "cache.sqlite")
-    async with ScriptedEndpoint(collect_votes([True, False, True, True, True])) as endpoint:
+    async with ScriptedEndpoint(votes_of([True, False, True, True, True])) as endpoint:
         client = connect(endpoint, cache=cache)
         await judged(client, 3)
         judgment = await judged(client, 5)
@@ -192,7 +192,7 @@ async def test_more_votes_begin_with_those_that_are_kept(connect: Connect, tmp_p
 async def test_what_cannot_be_read_is_drawn_again(
     connect: Connect, strictness: int, verdicts: list[bool | None], asked: int, yes: bool
 ) -> None:
-    async with ScriptedEndpoint(collect_votes(verdicts)) as endpoint:
+    async with ScriptedEndpoint(votes_of(verdicts)) as endpoint:
         judgment = await judged(connect(endpoint), strictness)
     detail = detail_of(judgment)
     assert len(endpoint.requests) == asked
@@ -215,7 +215,7 @@ async def test_what_cannot_be_read_is_drawn_again(
 async def test_no_majority_is_no_verdict(
     connect: Connect, strictness: int, verdicts: list[bool | None], share: float | None
 ) -> None:
-    async with ScriptedEndpoint(collect_votes(verdicts)) as endpoint:
+    async with ScriptedEndpoint(votes_of(verdicts)) as endpoint:
         judgment = await judged(connect(endpoint), strictness)
     detail = detail_of(judgment)
     assert len(endpoint.requests) == len(verdicts)

@@ -266,7 +266,7 @@ def candidate_of(config: PromptsConfig, url: str, given: Given) -> ChatSettings:
     return ModelSettings(name="m", base_url=url, **given).chat_settings(config)
 
 
-def read_content_policy(config: PromptsConfig, url: str, given: Given) -> ChatSettings:
+def policy_of(config: PromptsConfig, url: str, given: Given) -> ChatSettings:
     return PolicySettings(model_name="m", base_url=url, **given).chat_settings(
         config, max_concurrency=1
     )
@@ -290,7 +290,7 @@ def user_of(config: PromptsConfig, url: str, given: Given) -> ChatSettings:
     )
 
 
-@pytest.mark.parametrize("settings_of", [candidate_of, read_content_policy, replica_of, user_of])
+@pytest.mark.parametrize("settings_of", [candidate_of, policy_of, replica_of, user_of])
 @pytest.mark.parametrize(
     ("given", "key"),
     [
@@ -316,14 +316,14 @@ async def test_who_answers_has_no_key_of_the_judge(
         assert "top_k" not in each.bodies("m")[0]
 
 
-@pytest.mark.parametrize("settings_of", [candidate_of, read_content_policy, user_of])
+@pytest.mark.parametrize("settings_of", [candidate_of, policy_of, user_of])
 @pytest.mark.parametrize("url", ["https://evil.example/v1", "https://api.anthropic.com/v1"])
 def test_public_host_of_who_answers_needs_a_key_of_its_own(
     settings_of: Callable[[PromptsConfig, str, Given], ChatSettings], url: str
 ) -> None:
     with pytest.raises(
         SettingsError,
-        match=r"api_key_env: .* needs an API key; OPENAI_API_KEY is sent to api\.openai",
+        match=r"api_key_env: .* needs an API key; OPENAI_API_KEY is only sent to api\.openai",
     ):
         settings_of(PromptsConfig(), url, {})
 

@@ -75,7 +75,7 @@ def texts_of(protocol: RewardProtocol, request: Json) -> list[str]:
     return [text.rpartition("\n")[2] for text in request[name]]
 
 
-def render_completion(protocol: RewardProtocol, numbers: Sequence[Any]) -> Any:
+def answer_of(protocol: RewardProtocol, numbers: Sequence[Any]) -> Any:
     """The answer of a server: for each response a number, or a list of numbers by class."""
     usage = {
         "prompt_tokens": TOKENS * len(numbers),
@@ -118,7 +118,7 @@ def reward_server(
 
     def script(request: Json, _: int) -> Reply:
         return Reply(
-            body=render_completion(protocol, [number(text) for text in texts_of(protocol, request)])
+            body=answer_of(protocol, [number(text) for text in texts_of(protocol, request)])
         )
 
     return script

@@ -12,7 +12,7 @@ from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask
 from judgegym.judges.reward_models.judge import RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.reward_models.protocols import PROTOCOLS, RewardProtocol
-from tests.core.judges.reward_models.servers import TOKENS, render_completion, reward_server
+from tests.core.judges.reward_models.servers import TOKENS, answer_of, reward_server
 from tests.scripted import Reply, ScriptedEndpoint
 
 Connect = Callable[..., Any]
@@ -85,20 +85,20 @@ async def test_a_server_with_a_template_gets_the_turns_and_others_get_one_text_o
 def spoilt(protocol: RewardProtocol) -> list[tuple[Any, Status, str]]:
     """Answers to a request for one response that hold no number of it."""
     items = "data" if protocol.startswith("vllm") else "rewards"
-    nan = str(render_completion(protocol, [12345.0])).replace("'", '"').replace("12345.0", "NaN")
+    nan = str(answer_of(protocol, [12345.0])).replace("'", '"').replace("12345.0", "NaN")
     return [
-        (render_completion(protocol, [1.0, 2.0]), Status.JUDGE_FAILED, "2 items for 1 responses"),
-        (render_completion(protocol, []), Status.JUDGE_FAILED, "0 items for 1 responses"),
+        (answer_of(protocol, [1.0, 2.0]), Status.JUDGE_FAILED, "2 items for 1 responses"),
+        (answer_of(protocol, []), Status.JUDGE_FAILED, "0 items for 1 responses"),
         (
             {},
             Status.JUDGE_FAILED,
             "no 'embedding'" if protocol == "sglang_classify" else f"no list '{items}'",
         ),
         (nan, Status.UNPARSABLE, "no finite number"),
-        (render_completion(protocol, [None]), Status.UNPARSABLE, "no finite number"),
-        (render_completion(protocol, ["1.5"]), Status.UNPARSABLE, "no finite number"),
-        (render_completion(protocol, [True]), Status.UNPARSABLE, "no finite number"),
-        (render_completion(protocol, [[]]), Status.UNPARSABLE, "no finite number"),
+        (answer_of(protocol, [None]), Status.UNPARSABLE, "no finite number"),
+        (answer_of(protocol, ["1.5"]), Status.UNPARSABLE, "no finite number"),
+        (answer_of(protocol, [True]), Status.UNPARSABLE, "no finite number"),
+        (answer_of(protocol, [[]]), Status.UNPARSABLE, "no finite number"),
     ]
 
 

@@ -53,7 +53,7 @@ def hangs(response):
 """
 
 
-def find_judge_class(**given: object) -> RuleTaskJudge:
+def judge_of(**given: object) -> RuleTaskJudge:
     """A judge with a client that is never opened."""
     chosen = RuleSettings.model_validate(given)
     return RuleTaskJudge(chosen, ChatClient(chosen.chat_settings()))
@@ -62,7 +62,7 @@ def find_judge_class(**given: object) -> RuleTaskJudge:
 async def judged(
     text: str, reference: str | None = None, prompt: str = "Q", **given: object
 ) -> Judgment[RuleDetail]:
-    return await find_judge_class(**given).judge(JudgeTask(prompt, (text,), reference))
+    return await judge_of(**given).judge(JudgeTask(prompt, (text,), reference))
 
 
 def cannot_say(judgment: Judgment[RuleDetail]) -> str:
@@ -123,7 +123,7 @@ async def test_a_length_beyond_the_soft_limit_costs_a_share(unit: str, text: str
 
 
 LINEAR = [
-    find_judge_class(rule=rule, **({"rule_hard_limit": 5} if rule == "length" else {}))
+    judge_of(rule=rule, **({"rule_hard_limit": 5} if rule == "length" else {}))
     for rule in READS
     if rule not in IN_WORKERS
 ]
@@ -241,7 +241,7 @@ async def test_a_function_that_raises_is_a_failed_judgment_and_the_next_is_judge
 async def test_a_file_that_has_changed_is_another_function_for_a_new_judge_and_none_for_the_old_one(
     own: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = find_judge_class(rule=f"{own}:shouted").settings
+    before = judge_of(rule=f"{own}:shouted").settings
     assert (await judged("YES", rule=f"{own}:shouted")).score == 1.0
     (tmp_path / "own.py").write_text(OWN.replace("isupper", "islower"))
     assert (

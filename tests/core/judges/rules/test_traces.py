@@ -56,7 +56,7 @@ TRIP = (
 )
 
 
-def find_judge_class(rule: str, expected: object = None, **given: object) -> RuleTaskJudge:
+def judge_of(rule: str, expected: object = None, **given: object) -> RuleTaskJudge:
     """A judge with a client that is never opened."""
     chosen = RuleSettings.model_validate({"rule": rule, "rule_expected": expected, **given})
     return RuleTaskJudge(chosen, ChatClient(chosen.chat_settings()))
@@ -69,7 +69,7 @@ def task_of(messages: Sequence[Message], **given: Any) -> JudgeTask:
 async def judged(
     messages: Sequence[Message], rule: str, expected: object = None, **given: object
 ) -> Judgment[RuleDetail]:
-    return await find_judge_class(rule, expected, **given).judge_task(task_of(messages))
+    return await judge_of(rule, expected, **given).judge_task(task_of(messages))
 
 
 def reason(judgment: Judgment[RuleDetail]) -> str:
@@ -180,10 +180,7 @@ async def test_a_call_without_a_name_may_be_any_call() -> None:
     unnamed = Turn("assistant", "", "[tool call: rm]", calls=(ToolCall("", "rm"),))
     task = JudgeTask("Clean up.", ("…",), traces=((unnamed,),))
     for rule in ("tool_not_called", "tool_called", "tool_order"):
-        assert (
-            reason(await find_judge_class(rule, "delete").judge_task(task))
-            == "a tool call has no name"
-        )
+        assert reason(await judge_of(rule, "delete").judge_task(task)) == "a tool call has no name"
 
 
 @pytest.mark.parametrize(
@@ -256,7 +253,7 @@ TRACE_RULES = {
 
 @pytest.mark.parametrize("rule", TRACE_RULES)
 async def test_a_text_has_no_trace_and_the_reason_tells_how_to_give_one(rule: str) -> None:
-    judgment = await find_judge_class(rule, TRACE_RULES[rule]).judge_task(
+    judgment = await judge_of(rule, TRACE_RULES[rule]).judge_task(
         JudgeTask("Q", ("[tool call: search({})]",))
     )
     assert reason(judgment).startswith(
@@ -265,7 +262,7 @@ async def test_a_text_has_no_trace_and_the_reason_tells_how_to_give_one(rule: st
 
 
 async def test_the_row_may_say_what_is_expected() -> None:
-    judge = find_judge_class("tool_called")
+    judge = judge_of("tool_called")
     wanted = json.dumps({"name": "search", "arguments": {"city": "Rome"}})
     assert (await judge.judge_task(task_of(TRIP, reference=wanted))).score == 1.0
     assert "has no reference" in reason(await judge.judge_task(task_of(TRIP)))
@@ -303,7 +300,7 @@ def test_an_expected_value_that_names_no_tools_is_one_line_before_the_first_row(
     rule: str, expected: object, said: str
 ) -> None:
     with pytest.raises(SettingsError) as refused:
-        find_judge_class(rule, expected)
+        judge_of(rule, expected)
     assert str(refused.value).startswith("rule_expected: ") and said in str(refused.value)
     assert "\n" not in str(refused.value)
 
@@ -311,7 +308,7 @@ def test_an_expected_value_that_names_no_tools_is_one_line_before_the_first_row(
 @pytest.mark.parametrize("rule", ["ends_with_answer", "tool_errors"])
 def test_a_rule_that_expects_no_tool_refuses_the_setting(rule: str) -> None:
     with pytest.raises(ValueError, match=f"rule_expected: the rule {rule} does not read it"):
-        find_judge_class(rule, "search")
+        judge_of(rule, "search")
 
 
 async def test_a_pattern_that_takes_too_long_is_stopped() -> None:
@@ -330,7 +327,7 @@ async def test_a_function_of_ones_own_sees_the_trace(tmp_path: Path) -> None:
         "    calls = [call for turn in task.trace for call in turn.calls]\n"
         "    return len(calls) <= 3 and calls[0].name == 'search' if calls else None\n"
     )
-    judge = find_judge_class(f"{path}:few")
+    judge = judge_of(f"{path}:few")
     assert (await judge.judge_task(task_of(TRIP))).score == 1.0
     assert reason(await judge.judge_task(JudgeTask("Q", ("text",)))) == "the function returned None"
 
@@ -359,7 +356,7 @@ DEEP = '{"name": "search", "arguments": {"a": ' + '{"a":' * 900 + "1" + "}" * 90
 @settings(max_examples=20, deadline=None)
 @given(st.lists(_TURNS, max_size=3), st.sampled_from(["search", DEEP]) | st.text())
 def test_no_trace_makes_a_rule_raise(turns: Sequence[Turn], reference: str) -> None:
-    judges = [find_judge_class(rule) for rule in TRACE_RULES if rule != "tool_not_called"]
+    judges = [judge_of(rule) for rule in TRACE_RULES if rule != "tool_not_called"]
     task = JudgeTask("Q", ("…",), reference=reference, traces=(tuple(turns),))
     asyncio.run(judge_by(judges, task))
 
@@ -371,7 +368,7 @@ async def test_arguments_that_are_nested_too_deeply_are_no_error() -> None:
         "…",
         calls=(ToolCall("search", '{"a": ' + '{"a":' * 900 + "1" + "}" * 901),),
     )
-    judgment = await find_judge_class("tool_called").judge_task(
+    judgment = await judge_of("tool_called").judge_task(
         JudgeTask("Q", ("…",), reference=DEEP, traces=((call,),))
     )
     assert judgment.score == 1.0 or reason(judgment) == "the arguments are nested too deeply"

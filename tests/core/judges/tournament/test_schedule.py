@@ -29,7 +29,7 @@ def others(pairs: Sequence[Pair]) -> Counter[int]:
     return Counter(player for both in pairs for player in both)
 
 
-def count_rounds(size: int, **settings: object) -> int:
+def rounds_of(size: int, **settings: object) -> int:
     return TournamentSettings.model_validate(settings).count_rounds(size)
 
 
@@ -79,7 +79,7 @@ def test_balanced_of_fewer_players_lets_each_meet_enough_others(places: int, rou
 def test_swiss_rounds_pair_neighbours_of_the_standing_and_meet_again_last(size: int) -> None:
     standing = list(range(size))
     met = Counter[Pair](plan_pairs("swiss", size, 1))
-    for _ in range(count_rounds(size, schedule="swiss") - 1):
+    for _ in range(rounds_of(size, schedule="swiss") - 1):
         new = swiss_round(standing, met)
         assert len(new) == size // 2 and max(others(new).values()) == 1
         met.update(new)
@@ -128,12 +128,12 @@ def test_components_are_largest_first_and_connected_by_the_pairs_that_met_the_le
 
 
 def test_usual_rounds_cost_the_same_in_either_order_and_never_play_a_game_twice() -> None:
-    assert [count_rounds(size) for size in (2, 3, 4, 8, 9, 16)] == [1, 2, 2, 3, 4, 4]
-    assert count_rounds(8, schedule="swiss", game_orders="balanced") == 6
-    assert count_rounds(4, schedule="swiss", game_orders="balanced") == 4
-    assert count_rounds(4, schedule="balanced", game_orders="balanced") == 3
-    assert count_rounds(8, schedule_rounds=100) == 7
-    assert count_rounds(8, schedule="swiss", schedule_rounds=100, game_orders="balanced") == 14
+    assert [rounds_of(size) for size in (2, 3, 4, 8, 9, 16)] == [1, 2, 2, 3, 4, 4]
+    assert rounds_of(8, schedule="swiss", game_orders="balanced") == 6
+    assert rounds_of(4, schedule="swiss", game_orders="balanced") == 4
+    assert rounds_of(4, schedule="balanced", game_orders="balanced") == 3
+    assert rounds_of(8, schedule_rounds=100) == 7
+    assert rounds_of(8, schedule="swiss", schedule_rounds=100, game_orders="balanced") == 14
 
 
 @pytest.mark.parametrize(

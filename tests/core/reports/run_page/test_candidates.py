@@ -13,7 +13,7 @@ from judgegym.reports.results.calls import CallsOfRows
 from judgegym.reports.results.run import SavedRun
 from judgegym.reports.run_page.rows import make_row_item, render_completions
 from tests.core.reports.objects import objects
-from tests.peers import REFUSED, Minds, asked, evaluate, queries, render_completion
+from tests.peers import REFUSED, Minds, answer_of, asked, evaluate, queries
 from tests.scripted import Json, Reply
 
 
@@ -32,7 +32,7 @@ def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) 
         [*make_row_item(sample, CallsOfRows.read(saved.path).select(sample.uid))]
     )
     ann, bob, cid = detail.completions
-    answers = [render_completion("ann", "Question 0?"), render_completion("bob", "Question 0?"), ""]
+    answers = [answer_of("ann", "Question 0?"), answer_of("bob", "Question 0?"), ""]
     assert [ann.text, bob.text, cid.text] == answers
     cells = run.files.samples[0]["detail"]["cells"]
     of_ann = [cell["score"] for cell in cells if cell["candidate"] == "ann"]
@@ -45,7 +45,7 @@ def test_candidates_of_a_row_have_their_answers_and_mean_scores(tmp_path: Path) 
     assert summary.length == sum(map(len, answers))
 
 
-def read_sample(detail: JSON) -> Sample[JSON]:
+def sample_of(detail: JSON) -> Sample[JSON]:
     return Sample("row-0", None, "?", judgment=Judgment(1.0, Status.OK, detail=detail), score=1.0)
 
 
@@ -59,7 +59,7 @@ def test_other_details_have_no_candidates() -> None:
         *({"answers": each} for each in answers),
         {"games": [], "cells": [7]},
     ):
-        assert render_completions(read_sample(detail)) == []
+        assert render_completions(sample_of(detail)) == []
 
 
 def test_a_candidate_without_a_cell_has_no_score_and_the_page_shows_why_an_answer_is_wrong() -> (
@@ -67,7 +67,7 @@ def test_a_candidate_without_a_cell_has_no_score_and_the_page_shows_why_an_answe
 ):
     answer: JSON = {"candidate": "a", "answer": "A.", "error": "the answer is wrong"}
     (found,) = render_completions(
-        read_sample({"answers": [answer], "cells": [{"candidate": "b", "score": 3}]})
+        sample_of({"answers": [answer], "cells": [{"candidate": "b", "score": 3}]})
     )
     assert (found["title"], found["text"], found["score"]) == ("a", "A.", None)
     assert found["notes"] == ["the answer is wrong"]
@@ -84,7 +84,7 @@ def test_score_of_a_candidate_that_plays_is_its_share_of_the_points() -> None:
             {"first": "c", "second": "baseline", "points": 0, "weight": "heavy"},
         ],
     }
-    assert [each["score"] for each in render_completions(read_sample(detail))] == [
+    assert [each["score"] for each in render_completions(sample_of(detail))] == [
         pytest.approx(0.5),
         pytest.approx(0.5),
         None,

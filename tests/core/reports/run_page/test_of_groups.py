@@ -123,7 +123,7 @@ def compared(
     return [asked, {**answer, "judgment": {**answer["judgment"], "own": own, "looks": seen}}]
 
 
-def make_row(uid: str, judge: str, agreed: int, pairs: int, **more: Any) -> dict[str, Any]:
+def row_of(uid: str, judge: str, agreed: int, pairs: int, **more: Any) -> dict[str, Any]:
     together = {
         "judge": judge,
         "anchored": True,
@@ -151,7 +151,7 @@ def test_rollouts_that_were_compared_show_what_each_call_saw_of_them(tmp_path: P
     group = {
         "scores": [0.7, 0.3, 0.3],
         "messages": messages,
-        "row": make_row("u", "listwise", 2, 3, is_again=True),
+        "row": row_of("u", "listwise", 2, 3, is_again=True),
     }
     written = page(tmp_path, group)
     shown = written.details["1"]

@@ -68,7 +68,7 @@ def task_of(todo: dict[str, Any]) -> Any:
     return Task(dataset=[Sample(**row) for row in todo["rows"]], scorer=scorers or None)
 
 
-def find_answer_error(name: str, arguments: dict[str, Any]) -> str:
+def error_of(name: str, arguments: dict[str, Any]) -> str:
     try:
         getattr(ours, name)(**arguments)
     except PrerequisiteError as error:
@@ -79,9 +79,7 @@ def find_answer_error(name: str, arguments: dict[str, Any]) -> str:
 def main() -> None:
     todo = json.loads(sys.argv[1])
     if "errors" in todo:
-        print(
-            json.dumps([find_answer_error(name, arguments) for name, arguments in todo["errors"]])
-        )
+        print(json.dumps([error_of(name, arguments) for name, arguments in todo["errors"]]))
         return
     paths = todo.get("read")
     if paths is None:

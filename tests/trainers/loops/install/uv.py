@@ -99,7 +99,7 @@ def interpreter(versions: tuple[str, ...]) -> str:
     """
     for version in versions:
         for candidate in _candidates(version):
-            if _stat_version(candidate) == version:
+            if _version_of(candidate) == version:
                 return candidate
     raise NotInstallableError(f"needs Python {' or '.join(versions)}, which is not on this machine")
 
@@ -116,7 +116,7 @@ def _candidates(version: str) -> Iterator[str]:
 
 
 @cache
-def _stat_version(python: str) -> str:
+def _version_of(python: str) -> str:
     if not Path(python).is_file():
         return ""
     code = "import sys; print('%d.%d' % sys.version_info[:2])"

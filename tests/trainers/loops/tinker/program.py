@@ -79,7 +79,7 @@ def advantage_of(datum):
     return datum.loss_fn_inputs["advantages"].to_torch()[-1].item()
 
 
-def iter_live_lines(directory, name):
+def lines_of(directory, name):
     """The objects in all files of a name, in the order of their folders."""
     files = sorted(Path(directory).rglob(name))
     return [json.loads(line) for path in files for line in path.read_text().splitlines()]
@@ -143,9 +143,9 @@ async def main():
                 "pickled": max(
                     len(pickle.dumps(builder)) for batch in batches for builder in batch
                 ),
-                "rollouts": iter_live_lines(directory, "train_rollout_summaries.jsonl"),
+                "rollouts": lines_of(directory, "train_rollout_summaries.jsonl"),
                 "advantages": [advantage_of(datum) for datum in service.data],
-                "metrics": iter_live_lines(directory, "metrics.jsonl"),
+                "metrics": lines_of(directory, "metrics.jsonl"),
                 "tested": tested,
                 "skipped": errors.get_metrics().get("rollout_errors/groups_skipped", 0.0),
             }

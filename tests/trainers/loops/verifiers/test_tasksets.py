@@ -49,7 +49,7 @@ def flags_of(settings: dict[str, Any]) -> tuple[object, ...]:
     )
 
 
-def find_taskset_class(settings: dict[str, Any]) -> tuple[object, ...]:
+def taskset_of(settings: dict[str, Any]) -> tuple[object, ...]:
     """The flags of `vf-replay` for a judge with other settings: they replace the saved taskset as a whole."""
     task = ("--taskset.task.offline", "true", "--taskset.task.settings", json.dumps(settings))
     return ("--taskset.id", "judgegym-rubric-absolute", *task)
@@ -129,7 +129,7 @@ async def test_replay_judges_again_also_with_another_judge(tmp_path: Path) -> No
             "--no-rich",
             "-o",
             tmp_path / "other",
-            *find_taskset_class(other),
+            *taskset_of(other),
         )
         rejudged = attempts(episodes(tmp_path / "other"))
         check(rejudged, await ours("rubric_absolute", other, rejudged))

@@ -53,7 +53,7 @@ def config_of(overrides):
         return hydra.compose("ppo_trainer", given)
 
 
-def make_row(prompt):
+def row_of(prompt):
     messages = [{"role": "user", "content": prompt}]
     return {
         "raw_prompt": messages,
@@ -76,7 +76,7 @@ async def by_loop(config, prompt, text):
         data_config=DictConfigWrap(config.data),
     )
     assert isinstance(loop, JudgeAgentLoop)
-    output = await loop.run({}, **make_row(prompt))
+    output = await loop.run({}, **row_of(prompt))
     return (
         output.response_mask,
         output.reward_score,
@@ -92,8 +92,8 @@ async def by_manager(manager, prompt, text):
         "responses": torch.tensor([responses]),
         "attention_mask": torch.ones(1, len(prompts) + len(responses), dtype=torch.long),
     }
-    columns = {name: np.array([None], dtype=object) for name in make_row(prompt)}
-    for name, value in make_row(prompt).items():
+    columns = {name: np.array([None], dtype=object) for name in row_of(prompt)}
+    for name, value in row_of(prompt).items():
         columns[name][0] = value
     result = await manager.run_single(DataProto.from_dict(tensors=tensors, non_tensors=columns))
     return [1] * len(responses), result["reward_score"], result["reward_extra_info"]["judge_failed"]

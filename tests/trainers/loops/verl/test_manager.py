@@ -49,7 +49,7 @@ def case(
     return {"how": how, "overrides": given, "samples": samples, "router": router}
 
 
-def find_judge_class(endpoint: ScriptedEndpoint, **settings: object) -> list[str]:
+def judge_of(endpoint: ScriptedEndpoint, **settings: object) -> list[str]:
     """The overrides of a judge in verl's processes."""
     known = {
         "judge_base_url": endpoint.base_url,
@@ -92,7 +92,7 @@ async def test_groups_of_a_batch_meet_across_workers() -> None:
             for word in words
         ]
         before = len(server.judge.requests)
-        local = [*OURS, *find_judge_class(server.judge, judge="listwise")]
+        local = [*OURS, *judge_of(server.judge, judge="listwise")]
         cases = case("batch", *url), case("stream", *url, samples=mixed), case("stream", *local)
         batch, stream, in_process = await run(*cases)
         asked_for = len(server.judge.requests) - before
@@ -113,10 +113,10 @@ async def test_every_third_judgment_fails() -> None:
         {**each, "uid": "third", "prompt": "Why is it so?"} for each in SAMPLES[: len(ANSWERS)]
     ]
     async with ScriptedEndpoint(judge) as endpoint, ScriptedEndpoint(of_groups) as comparing:
-        overrides = [*OURS, *find_judge_class(endpoint, judge="rubric")]
+        overrides = [*OURS, *judge_of(endpoint, judge="rubric")]
         compared = [
             *OURS,
-            *find_judge_class(comparing, judge="listwise"),
+            *judge_of(comparing, judge="listwise"),
             f"{KWARGS}.fallback_score=-0.5",
         ]
         results, groups = await run(
