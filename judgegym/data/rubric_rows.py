@@ -173,8 +173,8 @@ class AspectTask:
         uid: the row's id, or `row-<number>`; with `role=judge`, followed by `:<aspect>`.
         question: the text that identifies the row in reports: its question, or the answer if it has
             none.
-        asked_question: the question that the answer answers; `None` for an answer without a
-            question.
+        asked: the question that the answer answers; `None` for an answer without a question. The
+            field keeps its name, which is part of the digests of runs.
         answer: the row's own answer, if it has one.
         context: the context that the answer should use, its parts joined with newlines.
         reference: the text that the answer is compared with.
@@ -186,7 +186,7 @@ class AspectTask:
 
     uid: str
     question: str
-    asked_question: str | None
+    asked: str | None
     answer: str | None
     context: str | None
     reference: str | None
@@ -264,7 +264,7 @@ def _build_aspect_task(
     return AspectTask(
         uid=uid,
         question=question,
-        asked_question=asked_question,
+        asked=asked_question,
         answer=answer,
         context=context,
         reference=reference,

@@ -115,7 +115,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
     def _select_answerable(self, tasks: TaskList[AspectTask], source: str) -> TaskList[AspectTask]:
         """Return the rows that a policy can answer."""
-        usable = tasks.where(lambda task: task.asked_question is not None)
+        usable = tasks.where(lambda task: task.asked is not None)
         if not usable:
             raise DataError(f"{source}: no row has a question that the policy could answer")
         count = len(tasks)
@@ -162,10 +162,10 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
         The reference is one more answer.
         """
-        assert task.asked_question is not None  # tasks() left the others out
+        assert task.asked is not None  # tasks() left the others out
         criteria = format_criteria(self.config.aspects)
         return JudgeTask(
-            task.asked_question, (), rubric=criteria, context=task.context, baseline=task.reference
+            task.asked, (), rubric=criteria, context=task.context, baseline=task.reference
         )
 
     def record_metrics(
@@ -289,7 +289,7 @@ class AspectCritiqueEnv(JudgedEnv[AspectCritiqueConfig, AspectTask, PanelDetail]
 
 def judge_task(task: AspectTask, answer: str) -> JudgeTask:
     """Make the judge's task from a row and an answer."""
-    return JudgeTask(task.asked_question or "", (answer,), task.reference, context=task.context)
+    return JudgeTask(task.asked or "", (answer,), task.reference, context=task.context)
 
 
 if __name__ == "__main__":

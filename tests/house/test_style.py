@@ -16,6 +16,7 @@ NEVER = (
     *("nested_conditional", "conditional_over_lines"),
 )
 WRITTEN_FIELDS = {
+    "judgegym/data/rubric_rows.py: asked",
     "judgegym/judges/core/group.py: own",
     "judgegym/judges/rules/judge.py: found",
     "judgegym/reports/results/groups.py: own",
@@ -23,7 +24,7 @@ WRITTEN_FIELDS = {
     "judgegym_trials/replay/replay.py: said",
     "judgegym_trials/replay/threshold.py: kept",
 }
-"""Names without content that stand in files of runs, which keep their form."""
+"""Names without content that stand in files of runs, or in their digests, and keep their form."""
 
 
 @pytest.fixture(scope="module", params=PACKAGES)

@@ -69,7 +69,7 @@ def test_of_several_names_the_first_one_decides() -> None:
         context="one",
         contexts="many",
     )
-    assert (task.asked_question, task.answer, task.context) == ("q", "a", "many")
+    assert (task.asked, task.answer, task.context) == ("q", "a", "many")
 
 
 def test_a_column_without_text_is_as_good_as_none() -> None:
@@ -82,7 +82,7 @@ def test_a_column_without_text_is_as_good_as_none() -> None:
         reference=None,
         category=3,
     )
-    assert (task.asked_question, task.answer, task.reference, task.category) == (
+    assert (task.asked, task.answer, task.reference, task.category) == (
         "p",
         "r",
         None,
@@ -153,8 +153,8 @@ def test_a_cell_of_a_table_that_is_empty_holds_nothing(tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text("question,answer,reference\nWhy?,,\n,A submission alone.,\n")
     first, second = read_answers(load_rows(str(path), split="train"), ())
-    assert (first.asked_question, first.answer, first.reference) == ("Why?", None, None)
-    assert (second.asked_question, second.answer, second.question) == (
+    assert (first.asked, first.answer, first.reference) == ("Why?", None, None)
+    assert (second.asked, second.answer, second.question) == (
         None,
         "A submission alone.",
         "A submission alone.",
