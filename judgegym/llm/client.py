@@ -51,9 +51,10 @@ logger = logging.getLogger(__name__)
 
 __all__ = ["ChatClient", "ChatResponse", "ChatSettings", "open_session"]
 
-Parameter = Literal["default"]
+Default = Literal["default"]
+"""Stands for the value of the client's settings, since `None` means leaving a parameter out."""
 Probe: TypeAlias = "Callable[[], Awaitable[ChatResponse | EndpointError]]"
-_NAMES_N = re.compile(r"\bn\b")
+_MENTIONS_N = re.compile(r"\bn\b")
 """Matches an error about `n`.
 
 Such as llama.cpp's "Field 'n': Value must be between 1 <= value <= 4", its number of slots.
@@ -95,7 +96,8 @@ class ChatClient(Transport):
         self._cache = cache
         first = settings.endpoints[0]
         self._model = first.model
-        self._identity = f"{settings.identity or first.base_url} {first.model}"
+        # Stands for the model in the cache's keys.
+        self._model_identity = f"{settings.identity or first.base_url} {first.model}"
         self.custom_probe: Probe | None = None
         """Replaces the request of `probe` for models without completions, such as reward models."""
 
@@ -129,12 +131,13 @@ class ChatClient(Transport):
         new_client.meter = self.meter
         for client in (self, *self.siblings):
             if (
-                client.settings.endpoints == settings.endpoints
-                and client.settings.limits == settings.limits
+                client.settings.endpoints != settings.endpoints
+                or client.settings.limits != settings.limits
             ):
-                new_client.limit, new_client.rates = client.limit, client.rates
-                if client.settings.finish_rules.accepted != settings.finish_rules.accepted:
-                    continue  # what it learned of the endpoint holds only under its own rules
+                continue
+            new_client.limit, new_client.rates = client.limit, client.rates
+            # What a client learned of the endpoint holds only under its own finish reasons.
+            if client.settings.finish_rules.accepted == settings.finish_rules.accepted:
                 new_client.reachability, new_client.breaker = client.reachability, client.breaker
                 break
         if self.breaker.on_open is not None:
@@ -165,22 +168,22 @@ class ChatClient(Transport):
                 )
         return failed
 
-    def holds(
+    def has_recorded_response(
         self,
         messages: Sequence[Message],
         *,
-        temperature: float | None | Parameter = "default",
-        max_tokens: int | Parameter = "default",
+        temperature: float | None | Default = "default",
+        max_tokens: int | Default = "default",
         vote: int = 0,
         seed: int | None = None,
         extra: Mapping[str, JSON] | None = None,
         name: str = "",
     ) -> bool:
         """Return whether the row's ledger has a recorded response to this call of `chat`."""
-        row, parameters = current_row(), self._parameters(temperature, max_tokens, extra, seed)
-        return row is not None and row.holds(
-            call_key(name, vote, self._model, messages, parameters)
-        )
+        row = current_row()
+        parameters = self._parameters(temperature, max_tokens, extra, seed)
+        key = call_key(name, vote, self._model, messages, parameters)
+        return row is not None and row.holds(key)
 
     def rescale(self, share: float) -> None:
         """Set the concurrency limit to a share (0 to 1) of the settings' limit, at least one."""
@@ -191,8 +194,8 @@ class ChatClient(Transport):
         messages: Sequence[Message],
         *,
         n: int = 1,
-        temperature: float | None | Parameter = "default",
-        max_tokens: int | Parameter = "default",
+        temperature: float | None | Default = "default",
+        max_tokens: int | Default = "default",
         vote: int = 0,
         seed: int | None = None,
         extra: Mapping[str, JSON] | None = None,
@@ -210,7 +213,7 @@ class ChatClient(Transport):
             n: number of completions. An endpoint that ignores `n` is sent `n` requests at once.
             temperature: overrides the settings; `None` leaves it out.
             max_tokens: overrides the settings; 0 leaves it out.
-            vote: index of this response among several independent ones; calls with different votes
+            vote: index of this sample among several independent ones; calls with different indices
                 never share a response.
             seed: sampling seed; left out once the endpoint has refused it.
             extra: further fields of the body; they override the settings' `extra_body`.
@@ -218,10 +221,11 @@ class ChatClient(Transport):
                 whether a resumed run may reuse it although its row failed; by default all choices
                 may.
             verdict_at: returns the span of the verdict in a choice's text, for the ledger.
-            fresh: bypass the cache: the response is a sample.
+            fresh: bypass the cache. At temperature 0 the call still shares the response of an
+                identical call in flight.
             singly: send `n` requests for `n` choices, even if the endpoint accepts `n`.
-            unkeyed: further fields of the body that do not affect sampling: the ledger's keys leave
-                them out.
+            unkeyed: further fields of the body that are not part of the ledger's key, since they do
+                not affect sampling.
             name: the component of the call in the run's ledger.
 
         Returns:
@@ -233,19 +237,15 @@ class ChatClient(Transport):
         """
         parameters = self._parameters(temperature, max_tokens, extra, seed)
         call = CallInProgress.begin(name, vote, self._model, messages, parameters)
-        identity = call.identity
+        call_identity = call.identity
         if unkeyed:
             parameters = {**parameters, **unkeyed}
-            identity = dataclasses.replace(identity, parameters=parameters)
+            call_identity = dataclasses.replace(call_identity, parameters=parameters)
         if n == 1 and not call.parts:
-            cache = None
-            if not fresh:
-                cache = self._cache
-            send, is_greedy = (
-                partial(self.request, messages, parameters),
-                parameters.get("temperature") == 0,
-            )
-            ask_one = partial(self._ask_one, send, identity, cache, keep, is_greedy)
+            cache = None if fresh else self._cache
+            send = partial(self.request, messages, parameters)
+            is_greedy = parameters.get("temperature") == 0
+            ask_one = partial(self._ask_one, send, call_identity, cache, keep, is_greedy)
             response = await call.ask(ask_one, keep=keep, verdict_at=verdict_at)
         else:
             failures = await self._ask_all(call, messages, parameters, n, singly=singly)
@@ -303,8 +303,8 @@ class ChatClient(Transport):
         messages: Sequence[Message],
         n: int,
         *,
-        temperature: float | None | Parameter = "default",
-        max_tokens: int | Parameter = "default",
+        temperature: float | None | Default = "default",
+        max_tokens: int | Default = "default",
         name: str = "",
     ) -> list[ChatResponse | EndpointError]:
         """Ask the model for `n` new completions; if one fails, the others still count.
@@ -337,8 +337,8 @@ class ChatClient(Transport):
 
     def _parameters(
         self,
-        temperature: float | None | Parameter,
-        max_tokens: int | Parameter,
+        temperature: float | None | Default,
+        max_tokens: int | Default,
         extra: Mapping[str, JSON] | None,
         seed: int | None,
     ) -> dict[str, JSON]:
@@ -362,6 +362,8 @@ class ChatClient(Transport):
         singly: bool,
     ) -> Mapping[int, EndpointError]:
         """Ask for all choices in one request, then singly for each missing or unusable one.
+
+        Each request is a part of the call; parts are numbered in the order of sending.
 
         Returns:
             The errors of single requests, by the number of the missing part.
@@ -387,23 +389,21 @@ class ChatClient(Transport):
             try:
                 await call.ask(ask_together)
             except EndpointError as error:
-                if error.kind is not FailureKind.REJECTED or not _NAMES_N.search(error.answer):
+                if error.kind is not FailureKind.REJECTED or not _MENTIONS_N.search(error.answer):
                     raise
                 refused = error
                 self.fields.note("n", error, is_sure=False)
         # The first `n` seeds are taken by a request for `n` choices, also those of choices that
         # cannot be used.
-        first, failures, seed = (
-            n if call.parts else 0,
-            dict[int, EndpointError](),
-            parameters.get("seed"),
-        )
+        num_used_seeds = n if call.parts else 0
+        failures: dict[int, EndpointError] = {}
+        seed = parameters.get("seed")
 
         async def ask_one(record: RequestRecord) -> ChatResponse:
             # A seed of its own: the same request with the same seed is the same completion.
             fields = {**parameters}
             if isinstance(seed, int):
-                fields["seed"] = seed + first + record.part
+                fields["seed"] = seed + num_used_seeds + record.part
             try:
                 return _keep_first(await self.request(messages, fields, record))
             except EndpointError as error:
@@ -418,16 +418,17 @@ class ChatClient(Transport):
         if others:
             raise next((failure for failure in others if isinstance(failure, RunStop)), others[0])
         if refused is not None and not call.parts:
-            self.fields.forget(("n",))  # the message has named it for another reason
+            # Single requests failed, too, so `n` was not the reason of the refusal.
+            self.fields.forget(("n",))
         elif "n" in self.fields.refused and n > 1 and not singly:
             self.fields.confirm("n", refused, self.settings.endpoints[0].redacted_url)
-            self.changed.add("n")
+            self.changed.add("n")  # reported in `notices`
         return failures
 
     async def _ask_one(
         self,
         send: Callable[[RequestRecord], Awaitable[ChatResponse]],
-        identity: CallKey,
+        call_identity: CallKey,
         cache: JudgmentCache | None,
         keep: Callable[[Choice], bool] | None,
         is_greedy: bool,
@@ -439,7 +440,10 @@ class ChatClient(Transport):
         if cache is None and not is_greedy:
             return _keep_first(await send(record))
         shape = request_shape(
-            self._identity, identity.messages, identity.parameters, offset_vote(identity.vote)
+            self._model_identity,
+            call_identity.messages,
+            call_identity.parameters,
+            offset_vote(call_identity.vote),
         )
         is_own = False
 
@@ -549,8 +553,8 @@ async def structured_chat(
     key = {name: value for name, value in options.items() if name in ("vote", "seed", "name")}
     formatted = {**(extra or {}), RESPONSE_FORMAT: response_format}
     refusal: EndpointError | None = None
-    is_recorded = client.holds(messages, extra=formatted, **key)
-    if not is_recorded and client.holds(text_messages, extra=extra, **key):
+    is_recorded = client.has_recorded_response(messages, extra=formatted, **key)
+    if not is_recorded and client.has_recorded_response(text_messages, extra=extra, **key):
         client.formats.note_earlier(client.settings.endpoints[0].redacted_url)
     if is_recorded or client.formats.refusal is None:
         try:
@@ -563,13 +567,15 @@ async def structured_chat(
         response = await client.chat(text_messages, extra=extra, **options)
     except EndpointError as error:
         if refusal is not None:
-            error.attempts, error.usage = (
-                error.attempts + refusal.attempts,
-                error.usage + refusal.usage,
-            )
+            error.attempts += refusal.attempts
+            error.usage += refusal.usage
         raise
     client.changed.add(RESPONSE_FORMAT)
     if refusal is None:
         return response
     client.formats.note_accepted_without(refusal)
-    return dataclasses.replace(response, attempts=response.attempts + refusal.attempts)
+    return dataclasses.replace(
+        response,
+        attempts=response.attempts + refusal.attempts,
+        usage=response.usage + refusal.usage,
+    )

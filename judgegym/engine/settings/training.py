@@ -23,6 +23,10 @@ RewardBy = Literal["conversation", "turn"]
 EvalHandling = Literal["STOP_TRAIN", "LIMIT_TRAIN", "NONE"]
 
 
+# A `setting` affects the results of a run, so --resume refuses another value; `operational` ones
+# may change.
+
+
 class RolloutSettings(BaseModel, use_attribute_docstrings=True):
     """How groups are sampled, and which of them are kept."""
 
@@ -31,8 +35,8 @@ class RolloutSettings(BaseModel, use_attribute_docstrings=True):
     group_size: int = setting(4, verbs=ROLLOUTS, ge=1, common=True)
     """Sample this many completions of each prompt; together they are one group."""
     total_steps: int = operational(1000, verbs=ROLLOUTS, common=True)
-    """Stop after this many training steps (serve) or groups (process). serve: -1 takes the
-    trainer's number."""
+    """Stop after this many training steps (serve) or groups (process). serve: -1 uses the
+    trainer's number of steps."""
     rollout_temperature: float = setting(1.0, verbs=ROLLOUTS, ge=0, common=True)
     """Sample the policy at this temperature in training."""
     train_max_tokens: int = setting(16384, verbs=ROLLOUTS, ge=0)
@@ -46,7 +50,7 @@ class RolloutSettings(BaseModel, use_attribute_docstrings=True):
     the endpoint returns token ids, else retokenize."""
     tokenizer_name: str | None = setting(None, verbs=ROLLOUTS)
     """Tokenize with this tokenizer (hub name or directory) if the endpoint returns no token ids. If
-    unset, with the one of the policy's name, openai.model_name."""
+    unset, the tokenizer is loaded by the policy's name, openai.model_name."""
     invalid_thinking_reward: float = setting(0.0, verbs=ROLLOUTS)
     """Give a completion with malformed thinking, or a refusal, this reward. If rewards can be
     negative, set the lowest one (-1.0): at 0.0 the policy gains by breaking the format whenever it
@@ -81,18 +85,19 @@ class TrainerSettings(BaseModel, use_attribute_docstrings=True):
     """Take a share of the policy's capacity in proportion to this weight, among the environments of
     the same API."""
     min_batch_allocation: float | None = operational(None, verbs=SERVE)
-    """Reserve at least this share (0 to 1) of each batch for this environment; no share if
-    unset."""
+    """Reserve at least this share (0 to 1) of each batch for this environment; nothing is
+    reserved if unset."""
     row_weights: RowWeighting = operational("equal", verbs=SERVE)
     """Choose how often rows are drawn. equal: once in each epoch. signal: rows whose last two
     groups had only equal rewards are drawn less often, until one of their groups has unequal
     ones."""
     max_batches_offpolicy: int = operational(3, verbs=SERVE)
-    """Queue at most this many batches at the API; with more, rollouts are from an older policy. 0:
-    no limit."""
+    """Queue at most this many batches at the API; a longer queue means older rollouts. 0: no
+    limit."""
     max_token_length: int = setting(2048, verbs=ROLLOUTS)
     """Limit a rollout's sequence to this many tokens. serve: report it to the API, and drop groups
-    that are longer than the trainer allows. process: drop longer groups, if this is set."""
+    that are longer than the trainer allows. process: drop longer groups, but only if you set this
+    yourself."""
     steps_per_eval: int = operational(100, verbs=SERVE, common=True)
     """Evaluate the policy once in this many training steps; 0 or less: never."""
     max_eval_workers: int = operational(16, verbs=SERVE)
@@ -110,13 +115,13 @@ IGNORED: Mapping[str, str] = {
     "openai.health_check": "health checks would be completions that somebody pays for",
     "openai.rolling_buffer_length": "metrics are of the whole run",
     "openai.tokenizer_name": "env.tokenizer_name is used instead",
-    "openai.weight": "each request goes to the server with the fewest under way",
+    "openai.weight": "each request goes to the server with the fewest open requests",
     "slurm": "name the servers in openai.base_url, or as a list under openai",
     "testing": "--offline has stand-ins for the endpoints",
 }
 """Settings without an effect, each with the reason."""
 _NEEDED = ("slurm", "testing")
-"""Settings that request something if they are true, which nothing else would do."""
+"""Settings that ask for a feature if they are true: ignoring them silently would mislead."""
 
 
 def refuse_ignored(argv: Sequence[str]) -> None:
@@ -135,21 +140,22 @@ def drop_ignored(source: SettingsSource) -> SettingsSource:
     """Return a source without ignored settings; warn about those of a file.
 
     Raises:
-        SettingsError: an environment variable sets one.
+        SettingsError: an environment variable sets one, or a file asks for a feature of `_NEEDED`.
     """
     values = dict(source.values)
     ignored: list[str] = []
     for name in IGNORED:
-        field, servers = (
-            name.removeprefix("openai."),
-            values.get("openai"),
-        )  # of the policy there may be a list
-        is_of_servers = isinstance(servers, list) and any(
-            isinstance(server, dict) and field in server for server in servers
-        )
-        if name not in values and not is_of_servers:
+        field = name.removeprefix("openai.")
+        servers = values.get("openai")  # a file may list several servers of the policy
+        setting_values = [values[name]] if name in values else []
+        if isinstance(servers, list):
+            setting_values += [
+                server[field] for server in servers if isinstance(server, dict) and field in server
+            ]
+        if not setting_values:
             continue
-        if source.kind != "file" or (name in _NEEDED and values[name] not in (False, None)):
+        is_needed = name in _NEEDED and any(value not in (False, None) for value in setting_values)
+        if source.kind != "file" or is_needed:
             raise _refusal(name, source.origin(name))
         ignored.append(name)
         values.pop(name, None)

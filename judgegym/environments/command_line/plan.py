@@ -224,7 +224,7 @@ class _Groups(PlanSource):
             "name": "policy",
         }
         extra = None
-        if client.holds(conversation, extra=TOKEN_FIELDS, **options):
+        if client.has_recorded_response(conversation, extra=TOKEN_FIELDS, **options):
             extra = TOKEN_FIELDS
         answer = await client.chat(conversation, n=n, extra=extra, **options)
         no_tokens = TokenSequence((), (), None)

@@ -138,14 +138,15 @@ def test_ignored_settings_of_a_file_are_named_in_one_warning(
     )
 
 
+@pytest.mark.parametrize("text", ["{name}: true", "openai: [{{{name}: true}}]"])
 @pytest.mark.parametrize(
     ("name", "instead"), [("slurm", "openai.base_url"), ("testing", "--offline")]
 )
 def test_what_a_file_asks_for_and_nothing_does_is_refused(
-    name: str, instead: str, tmp_path: Path
+    name: str, instead: str, text: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "atropos.yaml"
-    path.write_text(f"{name}: true")
+    path.write_text(text.format(name=name))
     with pytest.raises(SettingsError, match=f"^--{name} .*atropos.yaml.*{instead}"):
         loaded_from(f"--config={path}")
 

@@ -19,7 +19,7 @@ from judgegym.llm.ledger import record_calls
 from judgegym.llm.types import ChatSettings, Endpoint
 from judgegym.llm.wire import Message
 from tests.core.llm.test_ledger import Book, said
-from tests.scripted import Json, Reply, ScriptedEndpoint
+from tests.scripted import Json, Reply, ScriptedEndpoint, completion
 
 Connect = Callable[..., Any]
 
@@ -87,6 +87,16 @@ async def test_an_endpoint_that_refuses_it_gets_text_and_that_is_said_once(
         record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
     ]
     assert f"refuses response_format (HTTP {status}" in line and "as text from then on" in line
+
+
+async def test_the_call_counts_the_tokens_of_a_refusal_that_is_paid_for(connect: Connect) -> None:
+    refusal = {**completion(""), "error": {**NO_FORMAT["error"], "code": 400}}
+    async with ScriptedEndpoint(refusing(refusal, 200)) as endpoint:
+        client = connect(endpoint)
+        response = await structured(client)
+    assert len(endpoint.bodies) == response.attempts == 2
+    assert client.meter.usage.prompt_tokens > 10
+    assert response.usage == client.meter.usage
 
 
 async def test_calls_that_wait_when_one_is_refused_do_not_ask_for_it(
