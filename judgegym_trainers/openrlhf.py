@@ -13,17 +13,22 @@
 FILE.py is your own file, or this file itself, which reads the same arguments as a JSON object from
 the variable `JUDGEGYM_OPENRLHF`.
 
-OpenRLHF knows no missing reward. The agent masks all tokens of a sample whose judge failed
-(`action_ranges`), so that no estimator trains it, and gives it the mean of its group, so that it
-moves no baseline. The reward function can only give the mean, which has no effect only if the
-estimator subtracts the group's mean. Neither form sees OpenRLHF's arguments; the function therefore
-takes the `estimator`, and refuses others. `on_failure="score"` trains the mean or `fallback_score`
-as a reward. `extra_logs.judge_failed` is 1 in all forms. The reward function is called in a thread
-for each sample, with prompt and response in one text; the agent has the response's own tokens. All
-samples of a prompt are generated in one process of OpenRLHF, where they are gathered.
+OpenRLHF has no way to represent a missing reward. When a judge fails:
 
-OpenRLHF loads such a file by its path, without a module of that name, so that this file may use
-nothing that needs one (no dataclasses).
+* the agent masks all tokens of the sample (`action_ranges`), so that no estimator trains it, and
+  gives it the mean of its group, so that it moves no baseline;
+* the reward function can only give the mean. This has no effect if the estimator subtracts the
+  group's mean, and a wrong one otherwise. The function does not see OpenRLHF's arguments, so it has
+  an argument `estimator`, and refuses estimators outside `ESTIMATORS`;
+* with `on_failure="score"` both train the mean or `fallback_score` as a reward;
+* `extra_logs.judge_failed` is 1 in all cases.
+
+The reward function is called in a thread for each sample, with prompt and response in one text; the
+agent has the response's own tokens. All samples of a prompt are generated in one process of
+OpenRLHF, where they are gathered.
+
+OpenRLHF loads such a file by its path and does not register it as a module. Therefore this file may
+not define dataclasses, which look their module up.
 
 Source: OpenRLHF 0.11.2, `openrlhf.utils.agent`, `openrlhf.trainer.ray.vllm_engine`,
 `openrlhf.trainer.ppo_utils.experience_maker`.
@@ -55,9 +60,9 @@ from judgegym_trainers.scores.sources import read_settings_variable
 
 VARIABLE = "JUDGEGYM_OPENRLHF"
 ESTIMATORS = ("rloo", "reinforce_baseline", "group_norm", "dr_grpo")
-"""Values of `--algo.advantage.estimator` that subtract the mean of the group, or of its others."""
+"""Values of `--algo.advantage.estimator` that subtract the group's or the leave-one-out mean."""
 THREADS = 1024
-"""Limit of samples of the reward function that wait for their group at the same time."""
+"""Maximum number of samples that wait in the reward function for their group at the same time."""
 
 RewardFunction = Callable[[Sequence[str], Sequence[str], Sequence[object]], dict[str, Any]]
 
@@ -79,12 +84,16 @@ def reward_function(
         group_size: `--rollout.n_samples_per_prompt`: judge the samples of a prompt together, and
             give those without a score the mean of the others.
         estimator: `--algo.advantage.estimator`, one of `ESTIMATORS`.
-        settings: further settings of `GroupSettings`: instead of a URL `judge`, the settings of a
-            judge to run in this process, under the server's names, or `environment`, for its
-            rewards: a name, a source, or the arguments of `EnvironmentSource.from_settings`;
-            `token` and `mount` of the server; `on_failure`: `leave_out`, or `score`, which allows
-            any estimator and trains the mean, or else `fallback_score`, as a reward;
-            `invalid_completion_score`, `timeout_s`, `deadline_s`, `group_wait_s`.
+        settings: further settings of `GroupSettings`:
+
+            * `judge`, instead of a URL: the settings of a judge to run in this process, under the
+              server's names;
+            * `environment`, instead of a URL, for its rewards: a name, a source, or the arguments
+              of `EnvironmentSource.from_settings`;
+            * `token` and `mount` of the server;
+            * `on_failure`: `leave_out`, or `score`, which allows any estimator and trains the mean,
+              or else `fallback_score`, as a reward;
+            * `invalid_completion_score`, `timeout_s`, `deadline_s`, `group_wait_s`.
 
     Raises:
         SettingsError: a setting is wrong, or a failed judge would be trained as a score.
@@ -98,9 +107,9 @@ def reward_function(
             "estimator: a reward function can give a failed judge nothing but the mean of its "
             f"group, which only {estimators} subtract (--algo.advantage.estimator; OpenRLHF's "
             "default, gae, does not), with a group_size of 2 or more; found estimator "
-            f"{estimator!r} and group_size {group_size!r}. Expected these, agent_executor, which "
-            "leaves such samples out with every estimator, or on_failure='score', which trains the "
-            "mean or fallback_score as a reward"
+            f"{estimator!r} and group_size {group_size!r}. Use one of these estimators with "
+            "group_size >= 2; or agent_executor, which leaves such samples out with every "
+            "estimator; or on_failure='score', which trains the mean or fallback_score as a reward"
         )
     _allow_more_threads()
 
@@ -120,6 +129,7 @@ def reward_function(
             for name in (results[0].flags if results else ())
         }
         scores = [result.score for result in results]
+        # `scores` are for OpenRLHF's filter of prompts and its logs; they are equal to the rewards.
         return {"rewards": scores, "scores": list(scores), "extra_logs": logs}
 
     return reward_func
@@ -179,10 +189,11 @@ def agent_executor(
             result = await judge_response(prompt, response, label)
             output |= {"reward": result.score, "scores": result.score, "extra_logs": result.flags}
             if is_masked:
+                # May raise, which stops the training: the judge failed too often in a row.
                 self._failures.add(result, group_size or 1)
             if is_masked and result.is_failed:
-                # Without action tokens neither loss nor whitening counts the sample. A length
-                # penalty would move the baseline.
+                # Without action tokens neither loss nor whitening counts the sample. If it stayed
+                # marked as truncated, a penalty for length would move the group's baseline.
                 output |= {"action_ranges": [], "truncated": False}
             return output
 
@@ -239,9 +250,9 @@ def _read_settings(
         else:
             row = make_completion_row(plain_prompt(prompt), text, label=label)
         row = replace(row, error=NOT_FOUND) if response is None else row
-        return await batcher.score(
-            f"{prompt}\n{label!r}", row, recurs=True
-        )  # OpenRLHF passes no group id
+        # OpenRLHF passes no group id. Prompt and label replace it; in the next epoch they name
+        # another group (`recurs`).
+        return await batcher.score(f"{prompt}\n{label!r}", row, recurs=True)
 
     return group_settings, judged
 

@@ -3,9 +3,10 @@
 Every order depends on the seed and the row's id only, not on the order of the rows.
 
 Preference data may have any known schema. The schemas are recognised by the values in a row, not by
-a dataset's name. Each schema has a reader that returns a draft, the reason why the row has no
-preference, or `None` for another schema. A row without a preference, or with a part that no judge
-is shown, is left out and counted; a row of no known schema is an error.
+a dataset's name. Each schema has a reader. It returns a draft (a `Preference` without uid and
+category), the reason why the row has no preference, or `None` for another schema. A row without a
+preference, or with an image or another part that judges are not shown, is left out and counted; a
+row of no known schema is an error.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ def _read_graded(values: _Values) -> Preference | Reason | None:
     The preference is negative if the first response is better.
     """
     grade = _parse_number(values.get("overall_preference"))
-    # Another scale might be reversed, which would swap the labels.
+    # Do not guess other scales: a reversed one would swap the labels.
     if grade is None or abs(grade) > 3:
         return None
     return _draft_two(
@@ -178,18 +179,17 @@ def draft_pair(values: _Values) -> Preference | Reason | None:
 
     `values` has no null columns.
     """
-    correct, wrong, turns = (
-        _parse_texts(values.get("chosen")),
-        _parse_texts(values.get("rejected")),
-        split_pair_turns(values),
-    )
-    if () in (correct, wrong):
+    correct = _parse_texts(values.get("chosen"))
+    wrong = _parse_texts(values.get("rejected"))
+    turns = split_pair_turns(values)
+    if correct == () or wrong == ():  # an empty list
         return "empty text"
     if turns is None:
         return None
     prompt, chosen, rejected = turns
     if correct is not None and wrong is not None and not chosen:
         return Preference(render_transcript(prompt), correct, wrong)
+    # Without a user's turn both share no prompt; with only assistants' turns there is none at all.
     if all(turn.role in ("assistant", "system") for turn in prompt):
         has_question = any(turn.role != "assistant" for turn in (*prompt, *chosen, *rejected))
         if has_question:
@@ -221,7 +221,7 @@ def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
         return None
     # The last turn is an answer even if it is the same in both.
     pairs = list(zip(better[:-1], worse[:-1], strict=False))
-    begins = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+    num_shared = len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
     # If the prompt is a text, conversations that begin with a question or a system message contain
     # it in other form.
     before = prompt or ()
@@ -231,7 +231,7 @@ def split_pair_turns(values: _Values) -> tuple[_Turns, _Turns, _Turns] | None:
         repeated = better[: len(before)] == before
     if repeated:
         before = ()
-    return before + better[:begins], better[begins:], worse[begins:]
+    return before + better[:num_shared], better[num_shared:], worse[num_shared:]
 
 
 def parse_prompt_turns(value: JSON) -> tuple[Turn, ...] | None:
@@ -299,26 +299,30 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
             UltraFeedback, Skywork, HelpSteer3, Nectar, JudgeBench, RewardBench 1 and 2, and
             RM-Bench.
         all_rows: also keep rows with empty or equal answers, because a benchmark's denominator
-            counts all rows.
+            counts all rows. Rows without a preference (equal scores, no label, an empty list) are
+            left out in any case.
 
     Raises:
         DataError: a row has no known schema (the message names file, row and columns), or no row is
-            usable (it says how many were left out, and why).
+            usable (it says how many were left out, and why); with `all_rows` also a row with a part
+            that judges are not shown.
     """
     warn_unused_columns(rows, (_PROMPT,), CONVERSATIONS)
     dropped: Counter[str] = Counter()
     categories = set[str]()
-    places, ids, digests = array("Q"), list[str | None](), bytearray()
-    for place, row in enumerate(rows):
+    row_numbers = array("Q")
+    ids: list[str | None] = []
+    digests = bytearray()
+    for row_number, row in enumerate(rows):
         draft = _read_draft(row, all_rows=all_rows)
         if isinstance(draft, Preference):
-            places.append(place)
+            row_numbers.append(row_number)
             ids.append(row.find_id())
             digests += _content_digest(draft)
             categories |= {_category(row) or ""}
         else:
             dropped[draft] += 1
-    if not places:
+    if not row_numbers:
         reasons = ", ".join(f"{count} for {reason}" for reason, count in dropped.items())
         if not rows:
             raise DataError("no rows")
@@ -329,7 +333,7 @@ def read_preferences(rows: Sequence[Row], *, all_rows: bool = False) -> Preferen
     uids = _assign_uids(ids, digests)
 
     def build(index: int) -> Preference:
-        row = rows[places[index]]
+        row = rows[row_numbers[index]]
         draft = _read_draft(row, all_rows=all_rows)
         # Reading raises if the row has changed.
         assert isinstance(draft, Preference)
@@ -407,6 +411,7 @@ Shuffle = Literal["permutation", "official_swap"]
 
 _TIES = "ties"
 _TIES_IDS = ("ref:", "tied:")
+"""The ids of RewardBench 2's Ties subset begin with these, if the data set has no category."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -466,17 +471,17 @@ def choice_task(
         row: a row with at least one correct and one wrong answer.
         num_choices: the maximum number of answers shown; `None` for all that the row has.
         seed: the seed for the choice of the answers and for their order.
-        shuffle: `permutation` of all answers; otherwise, as RewardBench-2's code does, swap the
-            correct answer with a random one.
+        shuffle: `permutation`: shuffle all answers. `official_swap`: swap the correct answer with a
+            random one (or itself), as RewardBench-2's code does.
     """
     rng = make_generator(seed, row.uid, "order")
     right = row.correct[0]
     if len(row.correct) > 1:
         right = rng.choice(row.correct)
     wrong = list(row.wrong)
-    most = min(len(LETTERS), num_choices or len(LETTERS)) - 1
-    if len(wrong) > most:
-        wrong = [wrong[place] for place in sorted(rng.sample(range(len(wrong)), most))]
+    max_wrong = min(len(LETTERS), num_choices or len(LETTERS)) - 1
+    if len(wrong) > max_wrong:
+        wrong = [wrong[place] for place in sorted(rng.sample(range(len(wrong)), max_wrong))]
     places = list(range(len(wrong) + 1))
     if shuffle == "permutation":
         rng.shuffle(places)
@@ -490,11 +495,12 @@ def choice_task(
     )
 
 
-def ties_task(row: Preference, *, most: int) -> PairTask:
-    """Return a rating task of at most `most` answers, with a correct and a wrong one."""
-    correct = row.correct[: max(1, most - 1)]
-    wrong = row.wrong[: max(1, most - len(correct))]
-    answers, places = (*correct, *wrong), tuple(range(len(correct)))
+def ties_task(row: Preference, *, max_answers: int) -> PairTask:
+    """Return a rating task of at most `max_answers` answers, at least one correct and one wrong."""
+    correct = row.correct[: max(1, max_answers - 1)]
+    wrong = row.wrong[: max(1, max_answers - len(correct))]
+    answers = (*correct, *wrong)
+    places = tuple(range(len(correct)))
     is_cut = len(answers) < len(row.correct) + len(row.wrong)
     return PairTask(
         row.uid, row.prompt, row.category, "ties", answers, correct=places, truncated=is_cut
@@ -513,17 +519,18 @@ def add_swapped(tasks: TaskList[PairTask]) -> TaskList[PairTask]:
 
 
 def check_choices(rows: Sequence[Preference], num_choices: int, source: str) -> None:
-    """Check that every row has at least `num_choices` answers.
+    """Check that every row of a choice has at least `num_choices` answers, one of them correct.
 
     Raises:
         DataError: a row has fewer answers.
     """
-    choices = {row.uid: 1 + len(row.wrong) for row in rows if not is_ties(row)}
-    short = [(uid, count) for uid, count in choices.items() if count < num_choices]
+    answer_counts = {row.uid: 1 + len(row.wrong) for row in rows if not is_ties(row)}
+    short = [(uid, count) for uid, count in answer_counts.items() if count < num_choices]
     if short:
         uid, count = short[0]
         short_count, row_count = len(short), len(rows)
         raise DataError(
             f"{source}: {short_count} of {row_count} rows have fewer than {num_choices} answers, "
-            f"such as {uid!r} with {count}; set --env.num_choices to what they have, or to auto"
+            f"such as {uid!r} with {count}; set --env.num_choices to a number that every row has, "
+            "or to auto"
         )

@@ -103,7 +103,7 @@ class PairwiseJudgementEnv(JudgedEnv[PairwiseConfig, PairTask, PairwiseDetail]):
 
         def make_task(row: Preference) -> PairTask:
             if is_ties(row):
-                return ties_task(row, most=config.max_ties_responses)
+                return ties_task(row, max_answers=config.max_ties_responses)
             return self._make_choice_task(row)
 
         return rows.map(make_task)

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from judgegym.data.arrow import ArrowRows, mark_json_columns
 from judgegym.data.json_file import JsonFile
 from judgegym.datasets.files.columns import MOST_COLUMNS, AddedColumns, too_many_columns
-from judgegym.datasets.files.own_text import read_exactly, value_texts
+from judgegym.datasets.files.row_text import parse_exact, value_texts
 from judgegym.llm import wire
 from judgegym.llm.wire import JSON
 
@@ -140,7 +140,7 @@ def _infer_shapes(rows: JsonFile, source: str) -> Mapping[str, Shape]:
         is_long = digits.count(_LONG_NUMBER) > digits.count(
             b"." + _LONG_NUMBER
         )  # those are fractions
-        row = read_exactly(text) if is_long else cast("Mapping[str, JSON]", wire.loads(text))
+        row = parse_exact(text) if is_long else cast("Mapping[str, JSON]", wire.loads(text))
         for name, value in row.items():
             shapes.setdefault(name, Shape()).observe(value)
         if len(shapes) > MOST_COLUMNS:

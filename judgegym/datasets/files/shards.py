@@ -23,8 +23,8 @@ from pydantic import AfterValidator
 from judgegym.data.json_file import json_object
 from judgegym.data.rows import Row
 from judgegym.datasets.files.columns import JUDGED, STATUS, AddedColumns, is_parquet
-from judgegym.datasets.files.own_text import append_keys
 from judgegym.datasets.files.parquet import row_groups
+from judgegym.datasets.files.row_text import append_keys
 from judgegym.datasets.files.writer import StoredRows, write_scored
 from judgegym.datasets.rows.task import group_rows
 from judgegym.llm.errors import DataError

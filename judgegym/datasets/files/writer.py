@@ -37,7 +37,6 @@ from judgegym.datasets.files.columns import (
     has_known_ending,
     is_parquet,
 )
-from judgegym.datasets.files.own_text import append_keys, json_texts, remove_keys
 from judgegym.datasets.files.parquet import (
     MOST_BYTES,
     MOST_ROWS,
@@ -45,6 +44,7 @@ from judgegym.datasets.files.parquet import (
     StoredColumns,
     parquet_parts,
 )
+from judgegym.datasets.files.row_text import append_keys, json_texts, remove_keys
 from judgegym.datasets.rows.questions import is_verdict_column
 from judgegym.engine.runs.disk import write_atomic
 from judgegym.judges.core.judgment import Status

@@ -70,7 +70,7 @@ def open_run(settings: ScoreSettings, out: Path) -> RunDirectory:
         resume=settings.resume,
         defaults=settings.defaults(),
         settings=settings,
-        elsewhere=OUT,
+        path_setting=OUT,
     )
 
 

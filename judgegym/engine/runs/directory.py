@@ -1,8 +1,11 @@
 """Run directories: their files, their lock, and the ids of rows and responses.
 
-Files: `config.yaml`, `samples.jsonl`, `failures.jsonl`, `metrics.json`, `run.log`. Guarantees: a
-finished row is on disk before it is reported; a run is never overwritten; only one process at a
-time uses a directory; files are replaced atomically, and a full disk loses nothing (`disk.py`).
+Files: `config.yaml`, `samples.jsonl`, `failures.jsonl`, `metrics.json`, `report.html`, `run.log`,
+the ledger of calls, the list of uploaded batches and, while the run goes on, the lock.
+
+Guarantees: a finished row is on disk before it is reported; a run is never overwritten; only one
+process at a time uses a directory; files are replaced atomically, and a full disk loses nothing
+(`disk.py`).
 
 The lock guarantees that two processes never hold one directory, in whatever order they open, lock
 and remove the lock file. The kernel frees the lock of a killed process.
@@ -52,8 +55,8 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         """Create the directory and its lock file if necessary, and lock it.
 
-        A holder removes the file when it releases the lock. A process that opened the file before
-        gets a lock on a removed file: it compares the two files after locking, and starts again.
+        A process removes the file when it releases the lock. Another one that opened the file
+        before that may have locked a deleted file, so it checks this after locking and retries.
 
         Raises:
             RunDirectoryError: another process holds the directory, or the file cannot be created.
@@ -69,13 +72,12 @@ class DirectoryLock:
             except OSError as error:
                 if self._descriptor >= 0:
                     os.close(self._descriptor)
-                is_busy = isinstance(error, BlockingIOError)
-                wrong = "is a file; expected a folder"
-                if not directory.is_file():
-                    wrong = f"cannot be used: {error.strerror}"
-                reason = "is in use by another process"
-                if not is_busy:
-                    reason = wrong
+                if isinstance(error, BlockingIOError):
+                    reason = "is in use by another process"
+                elif directory.is_file():
+                    reason = "is a file; expected a folder"
+                else:
+                    reason = f"cannot be used: {error.strerror}"
                 raise RunDirectoryError(f"run directory {directory} {reason}") from error
             os.close(self._descriptor)
             self._descriptor = -1
@@ -113,6 +115,7 @@ _LOSSES: Mapping[str, Loss] = {
     CALLS: ("answer", "will be asked for again if a row needs it"),
     BATCHES: ("upload", "may be unknown now, and its requests be sent again"),
 }
+"""For the warning about damaged lines: what a line of the file is, and what its loss means."""
 
 
 def read_settings(run: Path) -> Mapping[str, JSON]:
@@ -134,7 +137,7 @@ def read_settings(run: Path) -> Mapping[str, JSON]:
 
 
 def _drop_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -> dict[str, JSON]:
-    """Return the settings of a resumed run without those that were removed.
+    """Return the settings of a resumed run without those that this version no longer has.
 
     Raises:
         RunDirectoryError: a removed setting had another value than the one that is now constant, or
@@ -142,13 +145,13 @@ def _drop_removed(run: Path, earlier: Mapping[str, JSON], settings: BaseModel) -
     """
     model, file = expand_choices(type(settings)), run / CONFIG
     remaining, taken = take_removed(model, earlier)
-    refused = refusals(locate_in_file(taken, file), settings, prefix="")
+    problems = refusals(locate_in_file(taken, file), settings, prefix="")
     unknown = find_unknown_settings(model, remaining)
     for name in unknown:
         suggestion = suggest_settings(model, name)
-        refused.append(f"{name} ({file}): unknown setting{suggestion}")
-    if refused:
-        listed = "\n  ".join(refused)
+        problems.append(f"{name} ({file}): unknown setting{suggestion}")
+    if problems:
+        listed = "\n  ".join(problems)
         raise RunDirectoryError(
             f"run directory {run} was made with settings that this version does not have, so that "
             f"it cannot continue as it began:\n  {listed}"
@@ -202,7 +205,11 @@ def _hint_old_model(name: str, was: JSON) -> str:
 
 
 _RUN_FILES = (SAMPLES, FAILURES, CALLS, PACKED_CALLS)
-_LONGEST_NAME = 70  # a file's name has at most 255 bytes
+_LONGEST_NAME = 70
+"""Keeps the directory's name within the 255 bytes of a file system.
+
+Three names of 70, `serve`, the time and the separators are 238.
+"""
 
 
 def new_path(*parts: str) -> Path:
@@ -223,16 +230,19 @@ def new_path(*parts: str) -> Path:
 
 
 def locate_run_directory(path: Path) -> Path:
-    """Return the run directory of a file of groups: beside it, with the ending `.run`."""
+    """Return the run directory of an output file: the same path with the ending `.run`.
+
+    Such files hold scored rows, or the groups of a training run.
+    """
     return path.with_suffix(".run")
 
 
-def check_unused(path: Path, elsewhere: str) -> None:
+def check_unused(path: Path, path_setting: str) -> None:
     """Check that a directory holds no run.
 
     Args:
         path: the directory, which need not exist.
-        elsewhere: the setting that chooses another directory, for the message.
+        path_setting: the setting that chooses another directory, for the message.
 
     Raises:
         RunDirectoryError: it is not empty.
@@ -242,7 +252,7 @@ def check_unused(path: Path, elsewhere: str) -> None:
         names = ", ".join(entries[:4])
         raise RunDirectoryError(
             f"run directory {path} is not empty ({names}); add --resume to continue that run, or "
-            f"choose another with {elsewhere}"
+            f"choose another with {path_setting}"
         )
 
 
@@ -273,19 +283,20 @@ class RunDirectory:
         disk: Disk | None = None,
         defaults: Mapping[str, JSON] = {},
         settings: BaseModel | None = None,
-        elsewhere: str = "--env.data_dir_to_save_evals",
+        path_setting: str = "--env.data_dir_to_save_evals",
     ) -> None:
         """Begin a run, or resume one.
 
         Args:
             path: the directory; created if it does not exist.
             config: the content of `config.yaml`.
-            matters: the settings, by dotted name, that a resumed run must have in common.
+            matters: the settings, by dotted name, that must have the same values when the run is
+                resumed.
             resume: whether to resume the run in the directory; an empty directory starts a new run.
             disk: writes the files of the run.
-            defaults: the values of settings that an older run does not have yet.
-            settings: all settings of the run; other names in an earlier `config.yaml` are refused.
-            elsewhere: the setting that chooses another directory, for messages.
+            defaults: the values of settings that an older run's `config.yaml` lacks.
+            settings: all settings of the run; unknown names in its `config.yaml` are refused.
+            path_setting: the setting that chooses another directory, for messages.
 
         Raises:
             RunDirectoryError: the directory is not empty and `resume` is not set; the settings
@@ -298,7 +309,7 @@ class RunDirectory:
         try:
             entries = _entries(path)
             if not resume:
-                check_unused(path, elsewhere)
+                check_unused(path, path_setting)
             if (path / CONFIG).exists():
                 self._compare(path, matters, defaults, settings)
             elif lines := [name for name in entries if name in _RUN_FILES]:
@@ -350,9 +361,8 @@ class RunDirectory:
         Raises:
             RunDirectoryError: it cannot be read.
         """
-        self.damage[name] += yield from mend_lines(
-            self.path / name, read, _LOSSES[name], salvage=True
-        )
+        damaged_count = yield from mend_lines(self.path / name, read, _LOSSES[name], salvage=True)
+        self.damage[name] += damaged_count
 
     def writer(self, name: str) -> LineWriter:
         """Return the writer of one of the run's files of lines."""
@@ -366,7 +376,7 @@ class RunDirectory:
         """Finish the run: replace its files by these lines, each as a whole or not at all.
 
         Raises:
-            DiskFull: the disk refused for too long; the files hold the lines that were appended.
+            DiskFull: the disk stayed full for too long; the files keep the appended lines.
         """
         await self.disk.ready()
         for writer in self._writers.values():
@@ -378,7 +388,7 @@ class RunDirectory:
         """Write `metrics.json`.
 
         Raises:
-            DiskFull: the disk refused for too long.
+            DiskFull: the disk stayed full for too long.
         """
         await self.disk.write(self.path / METRICS, wire.dumps_readable(metrics))
 

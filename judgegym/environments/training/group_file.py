@@ -199,9 +199,9 @@ def open_files(
             raise SettingsError(
                 f"--env.data_path_to_save_groups: {groups}: {error.strerror}"
             ) from error
-    elsewhere = "--env.data_dir_to_save_evals"
+    path_setting = "--env.data_dir_to_save_evals"
     if verb == "process":
-        elsewhere = "--env.data_path_to_save_groups"
+        path_setting = "--env.data_path_to_save_groups"
     run = RunDirectory(
         directory,
         config=settings.public(),
@@ -209,7 +209,7 @@ def open_files(
         defaults=settings.defaults(verb),
         settings=settings,
         resume=settings.resume,
-        elsewhere=elsewhere,
+        path_setting=path_setting,
     )
     try:
         file = None

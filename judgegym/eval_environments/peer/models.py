@@ -32,7 +32,7 @@ POLICY = "policy"
 
 @dataclass(frozen=True, slots=True)
 class PeerModel:
-    """A model that judges."""
+    """One of the judging models, with its judge."""
 
     name: str
     judge: Judge[PeerDetail]
@@ -47,7 +47,13 @@ class PeerModels:
     def __init__(
         self, settings: EnvSettings[SelfCritiqueConfig], clients: Clients, verb: Verb
     ) -> None:
-        """Read the settings; clients are opened later."""
+        """Read the settings; clients are opened later.
+
+        Args:
+            settings: the settings of the run.
+            clients: opens the clients.
+            verb: the command; `serve` trains, all others evaluate.
+        """
         self._settings, self._config = settings, settings.env
         self._clients = clients
         self._is_training = verb == "serve"
@@ -67,7 +73,7 @@ class PeerModels:
 
     @cached_property
     def candidates(self) -> list[Candidate]:
-        """Models that answer in an evaluation.
+        """Models that answer in this run; in training only the policy.
 
         Raises:
             SettingsError: there is no candidate, or an API key is missing.
@@ -82,7 +88,7 @@ class PeerModels:
 
     @cached_property
     def judges(self) -> list[PeerModel]:
-        """Models that judge in an evaluation.
+        """Models that judge in this run; in training the frozen judges.
 
         Raises:
             SettingsError: there is no judge, or an API key is missing.
@@ -113,7 +119,7 @@ class PeerModels:
 
     @property
     def cell_count(self) -> int:
-        """Number of cells of one query."""
+        """Number of pairs of candidate and judge for one query."""
         candidates = {candidate.name for candidate in self.candidates}
         cells = len(self.judges) * len(candidates)
         if self._config.include_self:
@@ -137,7 +143,7 @@ class PeerModels:
 
 _ANSWER_TOKENS, _JUDGMENT_TOKENS = 500, 150
 """Assumed lengths of an answer and of a judgment, in tokens."""
-_CHARACTERS_A_TOKEN = 4
+_CHARACTERS_PER_TOKEN = 4
 
 
 def estimate_calls(
@@ -160,8 +166,8 @@ def estimate_calls(
     answers = judgments = 0
     usages: defaultdict[str, Usage] = defaultdict(Usage)  # by model
     for query, rubric in queries:
-        query_tokens = len(query) // _CHARACTERS_A_TOKEN
-        prompt_tokens = query_tokens + len(rubric) // _CHARACTERS_A_TOKEN + _ANSWER_TOKENS
+        query_tokens = len(query) // _CHARACTERS_PER_TOKEN
+        prompt_tokens = query_tokens + len(rubric) // _CHARACTERS_PER_TOKEN + _ANSWER_TOKENS
         for candidate in candidates:
             if candidate.base_url is not None:
                 answers += 1
@@ -177,9 +183,9 @@ def estimate_calls(
                     usages[judge.name] += judge.endpoint.prices.price_usage(judge_usage)
     critique_count = judgments * rounds
     total = answers + judgments + critique_count
-    critiques = f": {total} calls"
+    call_text = f": {total} calls"
     if rounds:
-        critiques = f" and up to {critique_count} critiques: up to {total} calls"
+        call_text = f" and up to {critique_count} critiques: up to {total} calls"
     cost = sum(usages.values(), Usage()).cost
     if cost is not None:
         price = (
@@ -188,5 +194,5 @@ def estimate_calls(
         )
     else:
         unknown = ", ".join(name for name, usage in usages.items() if usage.cost is None)
-        price = f"the cost is unknown (price_input and price_output of {unknown})"
-    return f"{answers} answers, {judgments} judgments{critiques}; {price}"
+        price = f"the cost is unknown (set price_input and price_output of {unknown})"
+    return f"{answers} answers, {judgments} judgments{call_text}; {price}"

@@ -58,8 +58,11 @@ ValueT = TypeVar("ValueT")
 _FAILED: Literal["revised", "unchanged", "failed"] = "failed"
 
 
-def finish_request(messages: Sequence[Message], call: JudgeCall[Any]) -> tuple[str, str]:
-    """Return the judge's text without a verdict, and the request to write the label it implies."""
+def make_reask(messages: Sequence[Message], call: JudgeCall[Any]) -> tuple[str, str]:
+    """Return the judge's text, which has no verdict, and the message that asks for the verdict.
+
+    The prompt is named after the judge that had it first, but suits every verdict.
+    """
     return break_tokens(call.text), prompts.load("arena_hard_reask")
 
 
@@ -67,24 +70,27 @@ def finish_request(messages: Sequence[Message], call: JudgeCall[Any]) -> tuple[s
 class Question(Generic[ValueT]):
     """One thing that a judge is asked about a task.
 
+    A response without a verdict is handled in one of two ways: of several votes, a new one is
+    requested from the same prompt (`redraws`); a single call is continued in its conversation
+    (`reasks`), with the messages that `repair` makes.
+
     Attributes:
         name: the name of its call; several votes are `name_1`, `name_2`, ….
         prompt: the prompt.
-        read: parses the verdict in a reply's text, or in its whole choice, without the thinking;
-            returns `None` or the reason if there is none.
-        form: the form of a verdict as a JSON object, for `judge_output=json_schema`; `None` if the
-            judge does not read that setting.
+        read: parses the verdict; returns `None` or the reason if there is none. A `VerdictParser`
+            gets the text without the thinking, any other function the whole `Choice`.
+        form: the JSON schema of a verdict, for `judge_output=json_schema`; `None` if the judge
+            ignores that setting.
         component: the name of its only verdict in critiques, such as `game_1`; empty if the
             judgment has one verdict.
-        votes: number of independent replies requested at once; 0 for a single call without a
-            number.
+        votes: number of independent votes requested at once; 0: one call, named without `_1`.
         missing: returns how many more votes are certainly needed, given the usable ones; by default
-            all missing ones.
+            `votes` less their number.
         redraws: maximum number of votes without a verdict that are requested again.
         reasks: maximum number of times a single call without a verdict is asked again in the same
             conversation.
-        repair: returns, for the messages and the call without a verdict, the judge's text as the
-            conversation shows it, and the request to repair it.
+        repair: takes the messages and the call without a verdict; returns the judge's text as the
+            conversation shows it, and the message that asks again.
         extra: further fields of the requests.
     """
 
@@ -97,7 +103,7 @@ class Question(Generic[ValueT]):
     missing: Callable[[Sequence[JudgeCall[ValueT]]], int] | None = None
     redraws: int = 2
     reasks: int = 0
-    repair: Callable[[Sequence[Message], JudgeCall[Any]], tuple[str, str]] = finish_request
+    repair: Callable[[Sequence[Message], JudgeCall[Any]], tuple[str, str]] = make_reask
     extra: Mapping[str, JSON] = field(default_factory=dict)
 
 
@@ -117,10 +123,7 @@ class Answers(Generic[ValueT]):
 
     @property
     def last(self) -> JudgeCall[ValueT]:
-        """The call whose verdict counts, if the question has one verdict.
-
-        That is the last revision, or else the last call.
-        """
+        """The call whose verdict counts, if the question has one: last revision, else last call."""
         return self.latest_revision(self.question.component, self.calls[-1])
 
     def latest_revision(self, component: str, call: JudgeCall[ValueT]) -> JudgeCall[ValueT]:
@@ -177,9 +180,9 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
 
         It has no score if a verdict is missing.
 
-        Calls and suspects are filled in by the caller. By default the score is the mean of the last
-        verdicts, which are numbers from 0 to 1, or booleans for yes and no; the explanation is the
-        reply without its last line.
+        The caller fills in the calls, and the number of suspected injections (`suspects`). By
+        default the score is the mean of the last verdicts, which are numbers from 0 to 1, or
+        booleans for yes and no; the explanation is the reply without its last line, the verdict.
         """
         calls = [answer.last for answer in answers]
         values = [cast(float, call.value) for call in calls if call.value is not None]
@@ -197,7 +200,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     ) -> Sequence[CritiqueRequest]:
         """Return the requests to critique and revise a question's verdicts.
 
-        By default one, for a verdict that is one word.
+        By default one, for a verdict that is a word, a number or a boolean.
         """
         call, question = answers.last, answers.question
         text = cut_thinking(call.text).strip()
@@ -205,9 +208,9 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         return [CritiqueRequest(question.component, _show_verdict(call.value), text, messages)]
 
     def revision(self, call: JudgeCall[ValueT], verdict: ValueT) -> Revision:
-        """Return the history's entry of a revised verdict.
+        """Return a revised verdict with its reasons, for the history of the critique.
 
-        By default the verdict is one word, with the text's explanation.
+        By default the verdict is a word, a number or a boolean, with the text's explanation.
         """
         critique, reasons = split_explanation(cut_thinking(call.text).strip())
         return Revision(_show_verdict(verdict), reasons, critique)
@@ -279,7 +282,7 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     def _make_round(
         self, number: int, request: CritiqueRequest, call: JudgeCall[ValueT]
     ) -> CritiqueRound:
-        """Return the history's entry of a round."""
+        """Return the history's entry for one verdict in a round."""
         component, before, reasoning, _ = request
         after, status = Revision(before, reasoning, ""), _FAILED
         if call.value is not None:
@@ -309,7 +312,10 @@ def _show_verdict(verdict: object) -> ShownVerdict:
 
 
 def agreement(values: Sequence[Any]) -> float:
-    """Return how far votes agree: 2·share of the most frequent one − 1, at least 0."""
+    """Return how far votes agree: 2·share of the most frequent one − 1, at least 0.
+
+    So unanimous votes have 1, and votes without a majority 0.
+    """
     return max(0.0, 2.0 * max(map(values.count, values)) / len(values) - 1.0)
 
 

@@ -3,17 +3,18 @@
 Each part has its own settings and endpoint. Its score v, from 0 (worst) to 1 (best), is used by its
 role:
 
-* a term is combined with the others. `weighted_sum`: Σ w·v / Σ w; `product`: Π v; `min`: the lowest
-  v; `first_that_says`: the v of the first part that has one, in order; later parts are not asked;
-  `alternate`: the v of one part, chosen by seed, row and group; the others are not asked;
+* a term is combined with the others, as the setting `combine` says. `weighted_sum`: Σ w·v / Σ w;
+  `product`: Π v; `min`: the lowest v; `first_that_says`: the terms are asked in order until one has
+  a v, which is used; `alternate`: the v of one term, chosen by seed, row and group; the others are
+  not asked;
 * a gate must reach its threshold, else the reward is the gate's `otherwise`, and no other part is
   asked;
 * a penalty subtracts `penalty` · (1 − v) from the combined terms, so at most `penalty`.
 
 Guarantees: a part without a score fails the reward, with the part's status and reason, and never
     counts as a number; with `on_failure: leave_out` the others are combined without it, and the
-    judgment names it. Parts are judged at once, except gates, which come first, and
-    `first_that_says`, where one part may make the next unnecessary.
+    judgment names it. Parts are judged at once, except gates, which come first, and the terms
+    of `first_that_says`, where one may make the next unnecessary.
 
 Sources: weighted sums of reward functions as in verl, TRL and OpenRLHF; NeMo Gym's
     `math_with_judge` (a rule first, a judge for the rest); DAPO's overlong penalty (Yu et al.,
@@ -63,16 +64,18 @@ _Weight = Annotated[_Number, Field(ge=0)]
 
 
 class TermOptions(PartOptions):
-    """What a part does in the reward; its other settings are those of its judge.
+    """The role of a part: term, gate or penalty. Its other settings are those of its judge.
 
     Attributes:
-        weight: makes the part a term with this weight (default 1); 0 measures it and leaves it out
-            of the reward.
-        gate: below this score the reward is `otherwise`, and no other part is asked.
+        weight: makes the part a term with this weight (default 1); 0: scored and reported, but not
+            counted.
+        gate: makes the part a gate with this minimum score; below it the reward is `otherwise`, and
+            no other part is asked.
         otherwise: the reward of a response below the gate (default 0).
-        penalty: takes `penalty` · (1 − score) off the reward.
-        on_failure: `fail` (default): without a score of the part the reward has none; `leave_out`:
-            the others are combined, with renormalised weights, and the explanation says so.
+        penalty: makes the part a penalty, which subtracts `penalty` · (1 − score).
+        on_failure: what happens if the part has no score. `fail` (default): the reward has none.
+            `leave_out`: the others are combined, with renormalised weights, and the explanation
+            says so; a gate counts as passed.
     """
 
     weight: _Weight = 1.0
@@ -142,7 +145,7 @@ def check_parts(parts: Mapping[str, TermOptions], combine: Combination) -> None:
     """Check that the parts make a reward.
 
     Raises:
-        ValueError: there is no part, no term with a weight, or a weight that nothing reads.
+        ValueError: there is no part, no term with a weight, or a weight that `combine` ignores.
     """
     if not parts:
         raise ValueError(
@@ -155,6 +158,7 @@ def check_parts(parts: Mapping[str, TermOptions], combine: Combination) -> None:
         else:
             problem = "all parts are gates or penalties"
         raise ValueError(f"reward: expected a part that counts, but {problem}")
+    # Every combination reads 0 (not counted) and 1 (the default); only a weighted sum reads others.
     weighted = [name for name, options in terms.items() if options.weight not in (0.0, 1.0)]
     if combine != "weighted_sum" and weighted:
         raise ValueError(f"reward.{weighted[0]}.weight: nothing reads it with combine={combine}")
@@ -200,10 +204,10 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
             [part for part in self.parts if part.options.role == "gate"], task
         )
         if self._find_closed_gate(judgments) is None and not self._find_failures(judgments):
-            judgments |= await self._ask_terms(task)
+            judgments |= await self._ask_terms_and_penalties(task)
         return self._combine(judgments)
 
-    async def _ask_terms(self, task: JudgeTask) -> dict[str, Judgment[Any]]:
+    async def _ask_terms_and_penalties(self, task: JudgeTask) -> dict[str, Judgment[Any]]:
         """Ask all terms and penalties at once.
 
         With `first_that_says` terms are asked one after the other, with `alternate` only one.
@@ -232,13 +236,20 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
     async def _ask_in_order(
         self, terms: Sequence[Part[TermOptions]], task: JudgeTask
     ) -> dict[str, Judgment[Any]]:
-        """Ask terms until one that counts has a score, or one has failed for good."""
+        """Ask terms until the reward is settled.
+
+        That is when a term that counts has a score, or a term that must not be left out has failed.
+        """
         judgments: dict[str, Judgment[Any]] = {}
         for part in terms:
             judgments |= await self.ask([part], task)
             judgment = judgments[part.name]
-            is_left_out = self._abstains(part, judgment) or part.options.on_failure == "leave_out"
-            if part.options.weight if judgment.score is not None else not is_left_out:
+            if judgment.score is None:
+                may_continue = part.options.on_failure == "leave_out"
+                is_settled = not (may_continue or self._abstains(part, judgment))
+            else:
+                is_settled = part.options.weight > 0
+            if is_settled:
                 break
         return judgments
 
@@ -266,7 +277,10 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
         return failed
 
     def _abstains(self, part: Part[TermOptions], judgment: Judgment[Any]) -> bool:
-        """Return whether a rule of `first_that_says` leaves the response to the next part."""
+        """Return whether a rule of `first_that_says` leaves the response to the next part.
+
+        A rule that cannot decide is unparsable; its other failures are failures of the reward.
+        """
         is_asked_in_order = (
             self.settings.combine == "first_that_says" and part.options.role == "term"
         )
@@ -315,7 +329,7 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
                 terms[part.name] = score
         if not terms:
             return None, {}, None
-        penalty = sum(contributions.values())
+        deduction = sum(contributions.values())  # of the penalties: 0 or negative
         first = next(iter(terms))
         settled_by = None
         if self.settings.combine == "product":
@@ -331,7 +345,7 @@ class CompositeJudge(PartsJudge[CompositeJudgeSettings, TermOptions]):
             shares = {name: weights[name] * score / total for name, score in terms.items()}
             value = sum(shares.values())
             contributions = {**shares, **contributions}
-        return value + penalty, contributions, settled_by
+        return value + deduction, contributions, settled_by
 
 
 JUDGE = JudgeDefinition(

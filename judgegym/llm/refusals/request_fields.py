@@ -2,14 +2,14 @@
 
 OpenAI names the refused field in `error.param`, gateways and other servers only in the message. A
 field with its default value would be refused, too, so it is left out rather than changed. The keys
-of ledger, cache and batches use the fields of the settings; a request is changed only when it is
+of ledger, cache and batches are computed from the unmodified request; it is changed only when it is
 sent.
 
-Guarantees: a request is sent again without a refused field, once for each field; what is learned
-applies to all clients of the model in this process, and is logged once; if the endpoint has
-accepted a field before, a message that may only quote the request affects no other request;
-quotations of the request's messages name no field; if the same message comes again without a field,
-the field was not the reason, and is sent again later.
+Guarantees: a request is sent again without a refused field, once for each field. What is learned
+applies to all clients of the model in this process, and is logged once. If the endpoint has
+accepted a field before, a refusal of it changes only the refused request. Field names in quotations
+of the request's messages are ignored. If the same message comes again without a field, the field
+was not the reason, and later requests have it again.
 
 The first request to a model is sent ahead of the others, so that each refused field costs only one
 request.
@@ -41,9 +41,10 @@ logger = logging.getLogger(__name__)
 HEAD_START_S = 10.0
 """The longest head start of a model's first request, in seconds."""
 _LONGEST_MESSAGE = 200
+"""The longest message of an endpoint in a log, in characters."""
 
 _NAMING = frozenset({200, 400, 422})
-"""Statuses of errors that may name a field; 200 is that of an error in a body."""
+"""Statuses of errors that may name a field; some servers send errors with status 200."""
 _REFUSING = _NAMING | {403, 404, 501}
 """Statuses of errors that refuse the field they name."""
 _REFUSES = re.compile(
@@ -59,16 +60,18 @@ _REFUSES = re.compile(
     r"|no (?:es )?(?:compatible|admite|soporta)|não (?:é )?(?:suport|compat)|не поддержив",
     re.IGNORECASE,
 )
+"""Words of refusal, such as "top_k is not supported", "unknown field", "only the default (1)"."""
 _OF_VALUE = re.compile(
     r"must be (?:<|>|in\b|at (?:least|most)|between|non-?negative|positive|greater|less|an? "
     r")|\bbetween\b|out of range"
     r"|too (?:large|high|small|low|long|many)|at most|maximum|minimum|exceed|context length",
     re.IGNORECASE,
 )
-"""Words about a value that is too large or too small; the endpoint accepts the field itself."""
+"""Words about a value, such as "must be less than 2"; the endpoint accepts the field itself."""
 _PARAM = re.compile(r"^param ([^:]+): ")
 """The prefix that `wire.error_text` adds."""
 _NOT_BOTH = re.compile(r"\bboth\b|only one", re.IGNORECASE)
+"""Words about two fields of which one may be sent: "temperature and top_p cannot both be set"."""
 _STREAM_ONLY = re.compile(
     r"only supports? stream|must be (?:called |used )?(?:in |with )?stream|stream\W+(?:must|has "
     r"to|needs to|should) be"
@@ -77,6 +80,7 @@ _STREAM_ONLY = re.compile(
     r"|stream(?:ing)? (?:is required|only)|requires? stream|^param stream: ",
     re.IGNORECASE,
 )
+"""Words of an endpoint that requires streaming, such as "this model only supports streaming"."""
 
 _LISTED = re.compile(
     r"(?:expected|must be|should be) one of|(?:allowed|valid|supported) \w+ are", re.IGNORECASE
@@ -127,7 +131,8 @@ class RequestField:
     Attributes:
         name: its name in the request; `system` for the system message.
         becomes: how it is replaced, for messages and `metrics.json`.
-        change: changes a request with the field; `None` if the caller must handle the refusal.
+        change: changes a request with the field; `None` if the caller of the client must do so, or
+            end the run.
         words: matches its name in a message.
         says_refused: whether these words alone mean a refusal.
         may_be_guessed: whether a message that names it may be a refusal without any word of
@@ -198,7 +203,10 @@ FIELDS: Mapping[str, RequestField] = {
         RequestField(
             RESPONSE_FORMAT, "replaced by a form in words", None, _name_pattern("response_format")
         ),
-        RequestField("logprobs", "needed: the run ends", None, _name_pattern("(?:top_)?logprobs")),
+        RequestField(
+            "logprobs", "needed, so the run ends", None, _name_pattern("(?:top_)?logprobs")
+        ),
+        # Left out by the rollouts, which then take their tokens from elsewhere.
         RequestField("return_token_ids", "left out", None, _name_pattern("return_token_ids")),
     )
 }
@@ -243,7 +251,10 @@ def find_refused_fields(
 
 
 def strip_quotations(message: str, body: Mapping[str, JSON]) -> str:
-    """Remove quotations of the request and lists of allowed values from an error's message."""
+    """Remove quotations of the request from an error's message.
+
+    A list of allowed values is removed, too, with everything after it.
+    """
     message = _LISTED.split(message)[0]
     request_words = [
         word.lower() for word in re.findall(r"\w+", wire.dumps(body.get("messages")).decode())
@@ -279,7 +290,7 @@ def only_streams(error: EndpointError) -> bool:
 
 
 class HeadStart:
-    """Sends a model's first request ahead; the others wait for its response or ten seconds.
+    """Sends a model's first request ahead; the others wait for its response or `HEAD_START_S`.
 
     If it fails, the next request goes ahead. The waiting requests may be on several event loops.
 
@@ -351,13 +362,13 @@ class FieldHabits:
     """The fields that a model's endpoint accepts, as far as is known.
 
     Attributes:
-        taken: the fields of answered requests.
+        accepted: the fields of answered requests.
         refused: the refused fields, by name.
         formats: what is known about response formats.
         head_start: the head start of the first request.
     """
 
-    taken: set[str] = field(default_factory=set)
+    accepted: set[str] = field(default_factory=set)
     refused: dict[str, FieldRefusal] = field(default_factory=dict)
     formats: FormatHabits = field(default_factory=FormatHabits)
     head_start: HeadStart = field(default_factory=HeadStart)
@@ -392,7 +403,7 @@ class FieldHabits:
             error.status, strip_quotations(error.answer, body), names
         )
         for request_field in refused_fields:
-            if request_field.name not in self.taken:
+            if request_field.name not in self.accepted:
                 self.note(request_field.name, error, is_sure=is_sure)
         mended = {
             request_field.name
@@ -422,12 +433,12 @@ class FieldHabits:
         if not self.head_start.is_over:
             self.head_start.end(is_over=True)
         body = call.body or {}
-        untried = [name for name in FIELDS if name not in {*self.taken, *call.changed}]
-        self.taken.update(name for name in untried if FIELDS[name].is_in(body))
+        untried = [name for name in FIELDS if name not in {*self.accepted, *call.changed}]
+        self.accepted.update(name for name in untried if FIELDS[name].is_in(body))
         for name in call.changed:
             self.confirm(name, call.dropped.get(name), endpoint.redacted_url)
 
-    def confirm(self, name: str, error: EndpointError | None, shown: str) -> None:
+    def confirm(self, name: str, error: EndpointError | None, url: str) -> None:
         """Note that a request without the field was answered; log it, if it is new."""
         if name not in self.refused and error is not None:
             self.note(name, error, is_sure=True)
@@ -435,24 +446,24 @@ class FieldHabits:
         if refusal is None or refusal.is_confirmed:
             return
         refusal.is_confirmed = True
-        logger.warning("%s", _describe_refusal(name, refusal, shown))
+        logger.warning("%s", _describe_refusal(name, refusal, url))
 
-    def describe_refusals(self, names: Collection[str], shown: str) -> list[str]:
-        """Describe how refused fields were replaced in requests to the endpoint `shown`."""
+    def describe_refusals(self, names: Collection[str], url: str) -> list[str]:
+        """Describe how refused fields were replaced in requests to the endpoint at this URL."""
         return [
-            _describe_refusal(name, self.refused[name], shown)
+            _describe_refusal(name, self.refused[name], url)
             for name in sorted(names)
             if name in self.refused
         ]
 
 
-def _describe_refusal(name: str, refusal: FieldRefusal, shown: str) -> str:
+def _describe_refusal(name: str, refusal: FieldRefusal, url: str) -> str:
     status = ""
     if refusal.error.status is not None:
         status = f"HTTP {refusal.error.status}: "
     message = wire.shorten(refusal.error.answer, _LONGEST_MESSAGE)
     noun = "system message" if name == SYSTEM else name
-    return f"{shown} takes no {noun}: it is {FIELDS[name].becomes} ({status}{message})"
+    return f"{url} takes no {noun}: it is {FIELDS[name].becomes} ({status}{message})"
 
 
 _HABITS: dict[tuple[object, ...], FieldHabits] = {}

@@ -14,7 +14,7 @@ import pytest
 
 from judgegym.data.arrow import ArrowRows, python_values, read_table
 from judgegym.datasets.cluster.batches import list_rows
-from judgegym.datasets.files.own_text import json_texts
+from judgegym.datasets.files.row_text import json_texts
 from judgegym.llm import wire
 from judgegym.llm.errors import DataError
 

@@ -128,7 +128,7 @@ def test_ties_keep_one_correct_and_one_wrong(
     correct: int, wrong: int, most: int, kept: tuple[int, int], truncated: bool
 ) -> None:
     row = preference(correct=correct, wrong=wrong)
-    task = ties_task(row, most=most)
+    task = ties_task(row, max_answers=most)
     assert task.mode == "ties"
     assert task.answers == (*row.correct[: kept[0]], *row.wrong[: kept[1]])
     assert task.correct == tuple(range(kept[0]))

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow.parquet
 import pytest
 
-from judgegym.datasets.files.own_text import remove_keys
+from judgegym.datasets.files.row_text import remove_keys
 from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.llm.wire import JSON
 from judgegym.reports.compare import __main__ as compare_command

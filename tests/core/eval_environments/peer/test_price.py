@@ -29,5 +29,5 @@ def test_rounds_multiply_the_judgments_and_their_price() -> None:
 
 def test_price_is_unknown_if_one_model_lacks_a_price_and_the_model_is_named() -> None:
     assert said(PRICED, UNPRICED).endswith(
-        "; the cost is unknown (price_input and price_output of unpriced)"
+        "; the cost is unknown (set price_input and price_output of unpriced)"
     )

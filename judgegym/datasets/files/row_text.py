@@ -1,11 +1,12 @@
 """Write rows as JSON lines: JSON rows keep their original text, table rows are converted.
 
-Guarantees: JSON text is copied byte for byte: numbers keep their digits, strings their escapes,
-objects their order and spaces. Only line breaks between tokens become a space, since a row is one
-line. Every Arrow value has one text: timestamps, dates and times in ISO 8601 with all their digits,
-durations in ISO 8601, decimals as strings with their own digits, binary data in base64,
-dictionaries by their values, maps as lists of pairs, columns of JSON text as their values. NaN and
-infinite numbers, which JSON lacks, are null.
+Guarantees: JSON text is copied unchanged, except that line breaks between tokens become a space,
+since a row is one line, and that UTF-16 and UTF-32 become UTF-8. So numbers keep their digits,
+strings their escapes, objects their order and spaces. An Arrow value is always written the same
+way: timestamps, dates and times in ISO 8601 with all their digits, durations in ISO 8601, decimals
+as strings with their own digits, binary data in base64, dictionaries by their values, maps as lists
+of pairs. Columns that hold JSON text are written as JSON, not as a quoted string. NaN and infinite
+numbers, which JSON lacks, are null.
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ def remove_keys(text: bytes, is_left_out: Callable[[str], bool]) -> bytes:
     return b"{" + b",".join(members) + b"}"
 
 
-def read_exactly(text: bytes) -> Mapping[str, JSON]:
+def parse_exact(text: bytes) -> Mapping[str, JSON]:
     """Parse the text of an object; unlike `wire.loads`, with integers of any length."""
     try:
         return cast("Mapping[str, JSON]", _scrub_surrogates(json.loads(text)))
-    except (
-        RecursionError
-    ):  # nested too deeply for a type: the column's values are taken from the text
+    except RecursionError:
+        # `wire.loads` reads deeper objects, but long integers inexactly. That is enough here: a
+        # column so deep gets no type of Arrow, and its values are copied from the text.
         return cast("Mapping[str, JSON]", wire.loads(text))
 
 
@@ -76,7 +77,9 @@ def value_texts(text: bytes) -> Iterator[tuple[str, str]]:
 
 def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
     """Yield an object's members in order: name, text of key and value, text of the value alone."""
-    key, begin, value, depth = b"", 1, 0, 0
+    key, depth = b"", 0
+    begin = 1  # where the member begins, after the opening brace
+    value_begin = 0  # where its value begins; 0 while the key is read
     for token in _TOKEN.finditer(text):
         mark = token[0][:1]
         if mark in b"[{":
@@ -84,12 +87,13 @@ def _members(text: bytes) -> Iterator[tuple[str, bytes, bytes]]:
         elif mark in b"]}":
             depth -= 1
         if depth == 1 and mark == b":":
-            value = token.end()
-        elif depth == 1 and mark == b'"' and not value:
+            value_begin = token.end()
+        elif depth == 1 and mark == b'"' and not value_begin:
             key = token[0]
-        elif value and (not depth or (depth == 1 and mark == b",")):
-            yield str(wire.loads(key)), text[begin : token.start()], text[value : token.start()]
-            begin, value = token.end(), 0
+        elif value_begin and (not depth or (depth == 1 and mark == b",")):
+            end = token.start()
+            yield str(wire.loads(key)), text[begin:end], text[value_begin:end]
+            begin, value_begin = token.end(), 0
 
 
 def _strict_text(text: bytes) -> str:
@@ -122,27 +126,30 @@ def _scrub_surrogates(value: Any) -> Any:
 
 def json_texts(rows: ArrowRows, row_range: range) -> Iterator[bytes]:
     """Yield a range of table rows, each as a JSON object on one line, without the line end."""
-    json_text = json_text_columns(rows.table.schema)
+    json_columns = json_text_columns(rows.table.schema)
     for batch in rows.batches(row_range):
-        columns = [_values(batch, number, json_text) for number in range(batch.num_columns)]
+        columns = [_values(batch, number, json_columns) for number in range(batch.num_columns)]
         names = [wire.dumps(name) for name in batch.schema.names]
         for values in zip(*columns, strict=True):
             fields = (name + b":" + value for name, value in zip(names, values, strict=True))
             yield b"{" + b",".join(fields) + b"}"
 
 
-def _values(batch: pyarrow.RecordBatch, column: int, json_text: frozenset[str]) -> Iterator[bytes]:
+def _values(
+    batch: pyarrow.RecordBatch, column: int, json_columns: frozenset[str]
+) -> Iterator[bytes]:
     """Yield the values of a column as JSON."""
     import pyarrow  # late: an extra
 
     array = batch.column(column)
-    is_json = batch.schema.names[column] in json_text
+    is_json = batch.schema.names[column] in json_columns
     if isinstance(array.type, pyarrow.BaseExtensionType):
         array = array.storage
     for value in python_values(array):
         if is_json and value is not None:
             yield wire.dumps(wire.loads(value))
         else:
+            # Arrow gives every tool call the arguments of all tools; those of others are null.
             yield orjson.dumps(drop_foreign_arguments(value), default=_plain)
 
 
