@@ -71,8 +71,8 @@ class CompletionSettings(ThinkingSettings, use_attribute_docstrings=True):
     unreachable endpoint is no retry. judge_max_retries overrides it for the judge."""
     policy_deadline: float = operational(3600.0, gt=0)
     """Stop retrying a policy call this many seconds after its first attempt; the call then fails.
-    Time in which the policy is unreachable does not count; if this is set, it also limits that
-    wait."""
+    Time in which the policy is unreachable does not count; a deadline that you set also limits
+    that wait."""
     retry_delay: float = operational(1.0, ge=0)
     """Wait at most this many seconds before the first retry of a call to policy or judge; the limit
     doubles with each retry, up to a minute."""

@@ -94,7 +94,8 @@ class PolicySettings(Settings):
     """Send this API key to the policy. Prefer api_key_env, which keeps the key off the command
     line."""
     api_key_env: str = operational("OPENAI_API_KEY", common=True)
-    """Read the policy's API key from this environment variable. Only a public host needs one."""
+    """Read the policy's API key from this environment variable. Only a public host needs one,
+    a local server does not."""
     replicas: list[ReplicaSettings] = operational([])
     """Spread calls over these servers of the same policy, each with its base_url and, if they
     differ, model_name, api_key and extra_headers. In YAML a list under `openai` does the same."""
@@ -121,7 +122,7 @@ class PolicySettings(Settings):
     """Report the policy's cost with these prices in US dollars for a million tokens:
     input=0.25,output=2, or JSON. cached_input is the price of prompt tokens from the endpoint's
     prefix cache (without it they cost as much as the others, and the cost is an upper bound). If
-    unset, the table's list prices apply, or else the cost is unknown."""
+    unset, the list prices of judgegym/llm/cost/models.yaml apply, or else the cost is unknown."""
     server_type: Literal["openai", "trl", "sglang", "vllm"] = operational("openai", verbs=ROLLOUTS)
     """Choose the client for rollouts. openai: chat completions. vllm, sglang, trl: Atropos'
     token-level client for that kind of server."""

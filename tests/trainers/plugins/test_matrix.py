@@ -18,7 +18,7 @@ from tests.trainers.loops.trainers import HERE
 
 ROOM = Path(judgegym_trainers.__file__).parent
 SHARED = {"__init__", "group_rewards", "scores", "single_turn", "verifiers_plugin"}
-COLUMNS = ["target", "version tested", "environments"]
+COLUMNS = ["target", "version tested", "environments as"]
 LOSS = ["trainer", "estimator", "form", "a failed judgment", "shown by"]
 VERDICTS = {"safe", "mean", "score", "refused"}
 LONGEST_START = 18

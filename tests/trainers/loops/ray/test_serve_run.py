@@ -119,7 +119,7 @@ async def test_started_asked_scaled_to_two_replicas_and_drained(tmp_path: Path) 
     ):
         asking = Asking(served, session, judge, endpoint)
         command = swap(
-            example("Ray Serve", "bash", 1), ("http://127.0.0.1:8000/v1", endpoint.base_url)
+            example("Ray Serve", "bash", 1), ("http://127.0.0.1:8001/v1", endpoint.base_url)
         )
         more = (
             "judge_max_retries=0",
