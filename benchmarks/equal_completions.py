@@ -66,7 +66,7 @@ def texts_of(group: int, size: int, distinct: int) -> list[str]:
     ]
 
 
-async def calls_of(judge: Running, session: aiohttp.ClientSession) -> int:
+async def list_calls(judge: Running, session: aiohttp.ClientSession) -> int:
     """The calls that have arrived at the judge."""
     async with session.get(f"{judge.url}/calls") as answer:
         return int(await answer.text())
@@ -98,17 +98,17 @@ async def of_the_pipeline(
                 metrics, source = TrainingMetrics(env), Repeating(distinct)
                 pipeline = GroupPipeline(env, source, metrics)
                 tasks = env.tasks("train")
-                before = await calls_of(judge, session)
+                before = await list_calls(judge, session)
                 outcomes = await asyncio.gather(*(pipeline.run(task, _taken) for task in tasks))
                 assert set(outcomes) == {"sent"}, outcomes
-                grouped = await calls_of(judge, session)
+                grouped = await list_calls(judge, session)
                 pairs = [
                     (task, one)
                     for task, group in zip(tasks, source.groups, strict=True)
                     for one in group
                 ]
                 await asyncio.gather(*(_judged(env, task, one.completion) for task, one in pairs))
-                alone = await calls_of(judge, session)
+                alone = await list_calls(judge, session)
     saved = metrics.flush(max_token_len=-1).values["train/judge_calls_saved"]
     return grouped - before, alone - grouped, float(saved or 0)
 
@@ -132,15 +132,15 @@ async def of_the_server(
             async with session.post(f"{server.url}/v1/score", data=json.dumps(body)) as answer:
                 assert answer.status == 200, await answer.text()
 
-        before = await calls_of(judge, session)
+        before = await list_calls(judge, session)
         await asyncio.gather(
             *(score(prompt=f"Question {n}?", responses=group) for n, group in enumerate(groups))
         )
-        grouped = await calls_of(judge, session)
+        grouped = await list_calls(judge, session)
         for number, group in enumerate(groups):
             for text in group:
                 await score(prompt=f"Question {number}?", response=text)
-        return grouped - before, await calls_of(judge, session) - grouped
+        return grouped - before, await list_calls(judge, session) - grouped
 
 
 def measure(options: argparse.Namespace) -> Iterator[Measured]:

@@ -271,7 +271,7 @@ def sample(name: str) -> list[Row]:
     return [orjson.loads(line) for line in (SAMPLES / f"{name}.jsonl").read_bytes().splitlines()]
 
 
-def completions_of(question: str, group: int, pieces: int) -> list[str]:
+def render_completions(question: str, group: int, pieces: int) -> list[str]:
     """What the stand-in's policy says to a question, G times."""
     request = parse_request(
         orjson.dumps(
@@ -295,7 +295,7 @@ async def share(comparison: Comparison, asks: Asks, group: int, pieces: int) -> 
     shared = total = 0
     for row in comparison.rows:
         prompts: list[bytes] = []
-        for completion in completions_of(row[comparison.question], group, pieces):
+        for completion in render_completions(row[comparison.question], group, pieces):
             prompts += [prompt.encode() for prompt in await asks(row, completion)]
         # In order, each prompt shares most with the one before it.
         prompts.sort()

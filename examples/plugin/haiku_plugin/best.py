@@ -8,7 +8,7 @@ from pathlib import Path
 from judgegym.reports.results.run import SavedRun
 
 
-def parser_of(prog: str) -> argparse.ArgumentParser:
+def make_parser(prog: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog, description="Print the best answers of a run.", allow_abbrev=False
     )
@@ -20,7 +20,7 @@ def parser_of(prog: str) -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str], *, prog: str) -> int:
-    options = parser_of(prog).parse_args(argv)
+    options = make_parser(prog).parse_args(argv)
     run = SavedRun.open(
         options.run
     )  # a folder that is not a run ends the command with a message and exit code 2

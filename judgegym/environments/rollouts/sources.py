@@ -291,7 +291,9 @@ class ChatSource:
         A recorded request decides by itself.
         """
         if self._is_auto:
-            has_recorded = partial(self._client.holds, conversation, **self._request)
+            has_recorded = partial(
+                self._client.has_recorded_response, conversation, **self._request
+            )
             if has_recorded(extra=TOKEN_FIELDS):
                 return True
             if self._settled is None and has_recorded():
