@@ -385,10 +385,9 @@ class RunClients:
         """
         self._refused_before = earlier.refused
         if self.budget is not None:
-            clients = self._all_clients
-            siblings = chain.from_iterable(client.siblings for client in clients)
             prices: dict[str, Prices] = {}
-            for client in (*clients, *siblings):
+            families = ((client, *client.siblings) for client in self._all_clients)
+            for client in chain.from_iterable(families):  # of equal names the last price counts
                 for endpoint in client.settings.endpoints:
                     prices[endpoint.model] = client.settings.prices
             self.budget.begin_after(earlier.price_usage(prices))
