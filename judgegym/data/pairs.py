@@ -524,10 +524,9 @@ def check_choices(rows: Sequence[Preference], num_choices: int, source: str) -> 
     Raises:
         DataError: a row has fewer answers.
     """
-    answer_counts = {row.uid: 1 + len(row.wrong) for row in rows if not is_ties(row)}
-    short = [(uid, count) for uid, count in answer_counts.items() if count < num_choices]
+    short = [row for row in rows if 1 + len(row.wrong) < num_choices and not is_ties(row)]
     if short:
-        uid, count = short[0]
+        uid, count = short[0].uid, 1 + len(short[0].wrong)
         short_count, row_count = len(short), len(rows)
         raise DataError(
             f"{source}: {short_count} of {row_count} rows have fewer than {num_choices} answers, "

@@ -172,7 +172,7 @@ def corrected_mean(
     effective_labels, variance, variance_error = float(count), count * simple, 0.0
     if fit.variance > 0:
         effective_labels = count * simple / fit.variance
-    if simple <= 0:
+    if not simple > 0:  # also where it is not a number
         variance = sample.estimate_end_variance()
     if squares.any():
         variance_error = float(squares.std() / squares.mean() / math.sqrt(count))

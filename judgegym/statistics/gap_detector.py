@@ -179,9 +179,10 @@ class GapDetector:
         # Starts beyond the planned number have weights of a convergent series, so that all weights
         # add up to 2 at most.
         beyond = self._made - self.checks
-        weight = 1.0 / self.checks
         if beyond > 0:
             weight = 1.0 / ((beyond + self.checks) * (beyond + self.checks + 1))
+        else:
+            weight = 1.0 / self.checks
         for index, bet in enumerate(_BETS):
             grown = (self._values[index] + weight) * math.exp(min(bet * z - bet * bet / 2.0, 50.0))
             self._values[index] = min(grown, _MOST_EVIDENCE)
