@@ -167,9 +167,9 @@ class TrainingMetrics:
             return
         mean = fmean(reward for reward, _ in contributions)
         self._spread += sum((reward - mean) ** 2 for reward, _ in contributions)
-        names: set[str] = set()
+        names: dict[str, None] = {}  # in the order of the parts, whatever the seed of hashes
         for _, parts in contributions:
-            names.update(parts)
+            names.update(dict.fromkeys(parts))
         for name in names:
             self._spread_of_parts[name] += sum(
                 parts.get(name, 0.0) * (reward - mean) for reward, parts in contributions
