@@ -205,7 +205,8 @@ def _find_conversation(env: JudgedEnv[Any, Any, Any], tasks: Sequence[Any]) -> s
         return None
     for task in tasks:
         if not isinstance(env, HasFollowUps) or env.has_follow_ups(task):
-            return str(task.uid)
+            uid: str = task.uid
+            return uid
     return None
 
 

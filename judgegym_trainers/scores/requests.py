@@ -222,6 +222,8 @@ def parse_group_id(value: JSON) -> str | int | None:
 def _read_text(value: JSON) -> str | None:
     if value is None or value == "":
         return None
+    if isinstance(value, str):  # also a member of an enum of texts, whose `str` is its name
+        return value
     return str(value)
 
 

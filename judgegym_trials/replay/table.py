@@ -220,12 +220,12 @@ def _belong_to_one_row(samples: Sequence[Sample[JSON] | None]) -> bool:
     An empty response costs nothing in any jury.
     """
     empty = Status.INVALID_COMPLETION.value
-    digests = set()
+    judged = []
     for sample in samples:
         if sample is None or sample.judgment is None or sample.status == empty:
             return False
-        digests.add(row_digest(sample))
-    return len(digests) == 1
+        judged.append(sample)
+    return len({*map(row_digest, judged)}) == 1
 
 
 def _row_score(sample: Sample[JSON], member: RecordedJudge) -> float:
