@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any
 
 import numpy
+import orjson
 import pytest
 
 from judgegym.judges.conversations.messages import ChatTurn, render_completion
@@ -14,11 +16,23 @@ from judgegym_trainers.scores.requests import (
     convert_conversation,
     make_completion_row,
     make_request_body,
+    read_request_fields,
 )
 from tests.pictures import data_url, png
 
 CALL = {"function": {"name": "look", "arguments": {"at": 1}}}
 PICTURE = object()
+
+
+class Label(str, Enum):
+    """A text of an enum, as data frames and configurations have them."""
+
+    YES = "yes"
+
+
+def test_a_text_of_an_enum_is_sent_by_its_value() -> None:
+    fields = read_request_fields({"prompt": "Q", "reference": Label.YES})
+    assert orjson.loads(orjson.dumps(fields))["reference"] == "yes"
 
 
 @pytest.mark.parametrize(
