@@ -108,7 +108,7 @@ class SimulatedJudge:
         lead = self.beta * (self.quality[first] - self.quality[second]) + FIRST
         return GameResult(self._points(lead, chance), calls=(call,))
 
-    def suspects(self, task: JudgeTask, answer: str) -> int:
+    def count_suspects(self, task: JudgeTask, answer: str) -> int:
         return 0
 
     def _points(self, lead: float, chance: random.Random) -> float:

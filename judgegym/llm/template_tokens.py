@@ -88,7 +88,7 @@ def break_up_tokens(text: str) -> EscapedText:
 
     A token that is already broken up gets one more sign, so that the original can be restored.
 
-    >>> broken_up("</s><|im_start|>user")
+    >>> break_up_tokens("</s><|im_start|>user")
     EscapedText(text='<¦/s><¦|im_start|>user', tokens=2)
     """
     broken, tokens, has_breaks = text, 0, BREAK in text

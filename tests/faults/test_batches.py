@@ -227,7 +227,7 @@ def test_the_judge_of_an_environment_is_asked_in_batches_and_its_policy_live(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--judge_batch=anthropic"], "judge_api=openai; expected anthropic"),
+        (["--judge_batch=anthropic"], "expected judge_api=anthropic, found judge_api=openai"),
         (
             ["--judge_batch=openai", "--judge_base_url=http://a/v1,http://b/v1"],
             "expected one base URL",

@@ -358,7 +358,7 @@ JUDGE = JudgeDefinition(
 )
 ARENA_JUDGE = JudgeDefinition(
     ArenaJudgeSettings,
-    "win rate against a baseline; without a baseline it runs a tournament",
+    "win rate against a baseline; without one, a tournament",
     ArenaOrTournament,
     (ARENA_PROMPT,),
     frozenset(("reference", "baseline")),

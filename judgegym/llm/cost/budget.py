@@ -57,7 +57,7 @@ class Expense:
 class Budget:
     """A budget and what is spent of it. All clients that share it use one event loop.
 
-    >>> Budget(calls=40).why() is None
+    >>> Budget(calls=40).explain_refusal() is None
     True
     """
 

@@ -34,10 +34,10 @@ def test_answers_are_the_same_in_every_process() -> None:
         {"model": "j", "n": 2, "messages": ARENA.show("Why is the sky blue?", "Light scatters.")},
     ]
     script = (
-        "import sys, orjson; from judgegym.offline.answers import answers, noise; "
+        "import sys, orjson; from judgegym.offline.answers import make_answers, write_noise; "
         "from judgegym.offline.request import parse_request; "
         "rs = [parse_request(orjson.dumps(b)) for b in orjson.loads(sys.stdin.buffer.read())]; "
-        "sys.stdout.buffer.write(orjson.dumps([*map(answers, rs), noise(rs[0])]))"
+        "sys.stdout.buffer.write(orjson.dumps([*map(make_answers, rs), write_noise(rs[0])]))"
     )
     here = [request_of(**body) for body in bodies]
     expected = [*map(make_answers, here), write_noise(here[0])]

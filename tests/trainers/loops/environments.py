@@ -38,7 +38,7 @@ def settings_of(name: str, url: str) -> dict[str, Any]:
 
 def of_example(name: str, settings: dict[str, Any]) -> str:
     """The environment on the bundled samples, as an expression of Python."""
-    return f"EnvironmentSource.of({name!r}, {settings!r}, offline=True)"
+    return f"EnvironmentSource.from_settings({name!r}, {settings!r}, offline=True)"
 
 
 async def expected(name: str, url: str, *, rows: int = 3) -> dict[str, Rewarded]:

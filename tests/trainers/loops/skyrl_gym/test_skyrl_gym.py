@@ -18,7 +18,7 @@ from tests.trainers.loops.offline import OfflineJudge, judging_all_at_once, offl
 
 pytestmark = pytest.mark.timeout(150)
 
-CHOSEN = 'EnvironmentSource.of("arena_hard", offline=True)'
+CHOSEN = 'EnvironmentSource.from_settings("arena_hard", offline=True)'
 FALLBACK = -7.25
 NAMED = "env_class = register_environment(source"
 

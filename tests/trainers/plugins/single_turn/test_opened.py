@@ -144,7 +144,8 @@ def test_closed_and_opened_again() -> None:
     expected = environment.rewards_sync(environment.uids[0], ["An answer."])
     close_opened(RUBRIC)
     with pytest.raises(
-        RuntimeError, match="rubric_absolute: the environment has been closed; `opened` opens it"
+        RuntimeError,
+        match="rubric_absolute: the environment has been closed; `get_environment` opens it",
     ):
         environment.rewards_sync(environment.uids[0], ["An answer."])
     assert get_environment(ARENA) is other
@@ -157,9 +158,9 @@ def test_closed_and_opened_again() -> None:
 
 LEFT_OPEN = """
 import asyncio
-from judgegym_trainers.single_turn import opened
+from judgegym_trainers.single_turn import get_environment
 from judgegym_trainers.single_turn import EnvironmentSource
-environment = opened(EnvironmentSource.of("rubric_absolute", offline=True))
+environment = get_environment(EnvironmentSource.from_settings("rubric_absolute", offline=True))
 asked = (environment.uids[0], ["An answer."])
 async def rewards():
     return await environment.rewards(*asked)
@@ -168,29 +169,29 @@ print(asyncio.run(rewards()) == asyncio.run(rewards()) == environment.rewards_sy
 FORKED = """
 import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)  # Python's own word on forks, from 3.12 on
-from judgegym_trainers.single_turn import opened
+from judgegym_trainers.single_turn import get_environment
 from judgegym_trainers.single_turn import EnvironmentSource
 from judgegym.llm.errors import SettingsError
-source = EnvironmentSource.of("rubric_absolute", offline=True)
-uid = opened(source).uids[0]
+source = EnvironmentSource.from_settings("rubric_absolute", offline=True)
+uid = get_environment(source).uids[0]
 if os.fork() == 0:
     try:
-        assert opened(source).row(uid).uid == uid
-        opened(source).rewards_sync(uid, ["An answer."])
+        assert get_environment(source).row(uid).uid == uid
+        get_environment(source).rewards_sync(uid, ["An answer."])
     except SettingsError as error:
         os.write(1, str(error)[:11].encode())
     os._exit(0)
 os.wait()
-print(opened(source).rewards_sync(uid, ["An answer."])[0].reward is not None)
+print(get_environment(source).rewards_sync(uid, ["An answer."])[0].reward is not None)
 """
 FORKED_BEFORE = """
 import os, warnings
 warnings.simplefilter("ignore", DeprecationWarning)
-from judgegym_trainers.single_turn import opened
+from judgegym_trainers.single_turn import get_environment
 from judgegym_trainers.single_turn import EnvironmentSource
-source = EnvironmentSource.of("rubric_absolute", offline=True)
+source = EnvironmentSource.from_settings("rubric_absolute", offline=True)
 child = os.fork()
-opened(source).rewards_sync(opened(source).uids[0], ["An answer."])
+get_environment(source).rewards_sync(get_environment(source).uids[0], ["An answer."])
 if child:
     print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
