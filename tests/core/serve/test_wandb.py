@@ -52,6 +52,8 @@ def records(path: Path) -> Iterator[Any]:
             at += 32768 - at % 32768
             continue
         _, length, kind = struct.unpack("<IHB", data[at : at + 7])
+        if at + 7 + length > len(data):  # still being written
+            return
         parts += data[at + 7 : at + 7 + length]
         at += 7 + length
         if kind in (1, 4):  # a whole record, or the last part of one
@@ -203,7 +205,12 @@ async def test_an_alarm_is_an_alert(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     log.send_alarm(Alarm("gap", 7, 5, "something was seen", "Do something."))
     await log.close()
     (path,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
-    (alert,) = [each.alert for each in records(path) if each.WhichOneof("record_type") == "alert"]
+
+    def alerts() -> list[Any]:
+        return [each.alert for each in records(path) if each.WhichOneof("record_type") == "alert"]
+
+    await until(lambda: len(alerts()) == 1, "wandb's own process has written the alert")
+    (alert,) = alerts()
     assert (alert.title, alert.text[:20]) == ("ALARM gap", "ALARM gap at step 7:")
 
 
