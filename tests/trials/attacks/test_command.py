@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -129,10 +130,14 @@ def test_a_planted_weakness_is_found_and_no_other(tmp_path: Path, weakness: str)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_of_a_judge_that_is_only_noisy_no_attack_succeeds(tmp_path: Path, seed: int) -> None:
-    def noisy(request: Json, number: int) -> str:
-        return (
-            f"[FEEDBACK] So so. [SCORE] {Random(seed * 100_000 + number).choice([1, 1, 2, 2, 3])}"
-        )
+    times: Counter[str] = Counter()
+
+    def noisy(request: Json, _: int) -> str:
+        """Answer by the request and how often it came, whatever the order of all requests."""
+        asked = json.dumps(request, sort_keys=True)
+        times[asked] += 1
+        score = Random(f"{seed}/{times[asked]}/{asked}").choice([1, 1, 2, 2, 3])
+        return f"[FEEDBACK] So so. [SCORE] {score}"
 
     with serving(noisy) as judge:
         ended = attack(tmp_path, judge, rows(40))
