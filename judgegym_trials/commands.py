@@ -9,7 +9,10 @@ _GROUP = "judges on trial"
 
 AUDIT = Command("check a judge on labelled rows", "judgegym_trials.audit.command", "DATA", _GROUP)
 ATTACK = Command(
-    "which texts a judge pays for", "judgegym_trials.attacks.command", "DATA --out DIR …", _GROUP
+    "find texts that score high without answering",
+    "judgegym_trials.attacks.command",
+    "DATA --out DIR …",
+    _GROUP,
 )
 LABEL = Command("label rows of a run by hand", "judgegym_trials.labelling.command", "RUN", _GROUP)
 REPLAY = Command(
