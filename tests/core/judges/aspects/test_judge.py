@@ -221,9 +221,7 @@ async def test_no_majority_is_no_verdict(
     assert len(endpoint.requests) == len(verdicts)
     assert (judgment.status, judgment.score, judgment.label) == (Status.UNPARSABLE, None, None)
     assert (detail.yes, detail.agreement, detail.yes_share) == (None, None, share)
-    assert (
-        "harmfulness" in judgment.explanation and "no verdict could be read" in judgment.explanation
-    )
+    assert "harmfulness: " in judgment.explanation and '"Hm."' in judgment.explanation
 
 
 DOWN = Reply(status=500, body={"error": {"message": "out of order"}})
@@ -264,10 +262,7 @@ async def test_no_majority_with_a_call_that_never_succeeded_has_failed(
     async with ScriptedEndpoint(by_vote(answers)) as endpoint:
         judgment = await judged(connect(endpoint, max_retries=0), 3)
     assert (judgment.status, len(endpoint.requests)) == (Status.JUDGE_FAILED, len(answers))
-    assert (
-        "out of order" in judgment.explanation
-        and "no verdict could be read" in judgment.explanation
-    )
+    assert "out of order" in judgment.explanation and '"Hm."' in judgment.explanation
 
 
 async def test_a_vote_without_a_reason_is_explained_by_its_text(connect: Connect) -> None:

@@ -79,23 +79,23 @@ def test_aspect_with_a_veto_is_required_and_options_are_ordinal() -> None:
     [
         ([], "expected 1 to 256 criteria, found 0"),
         (["x"] * 257, "expected 1 to 256 criteria, found 257"),
-        ("Is it short?", "expected a list of criteria, found text that is not JSON"),
-        (3, "expected a list of criteria, found int"),
-        ([{"points": 3}], "criterion 1: expected a text, found a blank one"),
-        ([{"text": "Is it?", "points": 0}], "all criteria have 0 points; expected at least one that counts"),
-        ([{"text": "Is it?", "ponts": 3}], "criterion 1: ponts: unknown field, did you mean points?"),
-        ([{"text": "Is it?", "points": 3, "weight": 3}], "criterion 1: points and weight are the same field"),
-        ([{"text": "Is it?", "category": "vital"}], "criterion 1: category: expected one of essential, important"),
-        ([{"text": "Is it?", "points": 5, "category": "Pitfall"}], "criterion 1: category: 'Pitfall' is bad to meet"),
+        ("Is it short?", "list of criteria, .*not JSON"),
+        (3, "list of criteria, .*int"),
+        ([{"points": 3}], "criterion 1: expected a text, .*blank"),
+        ([{"text": "Is it?", "points": 0}], "0 points; .*at least one"),
+        ([{"text": "Is it?", "ponts": 3}], r"criterion 1: ponts: unknown field, did you mean points\?"),
+        ([{"text": "Is it?", "points": 3, "weight": 3}], "criterion 1: points and weight .*same field"),
+        ([{"text": "Is it?", "category": "vital"}], "criterion 1: category: .*essential, important.*'vital'"),
+        ([{"text": "Is it?", "points": 5, "category": "Pitfall"}], "criterion 1: category: 'Pitfall' .*negative ones"),
         ([{"text": "Is it?", "options": {"a": 1, "b": 2}}], "criterion 1: options: 1: value: Input should be less"),
-        ([{"name": "raw", "text": "Is it?"}], "a criterion has the name raw, which is that of the row's own score"),
-        ([{"name": "A b", "text": "Is it?"}, {"name": "a_b", "text": "Was it?"}], "these criteria have the same name"),
+        ([{"name": "raw", "text": "Is it?"}], "the name raw, .*own score"),
+        ([{"name": "A b", "text": "Is it?"}, {"name": "a_b", "text": "Was it?"}], "the same name: .*A b"),
     ],
 )  # fmt: skip
 def test_bad_criteria_are_told_in_one_line(value: object, message: str) -> None:
-    with pytest.raises(ValueError, match="criteri") as caught:
+    with pytest.raises(ValueError, match=message) as caught:
         read_criteria(value)
-    assert str(caught.value).startswith(message) and "\n" not in str(caught.value)
+    assert "criteri" in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_setting_is_json_or_a_file_with_yaml(tmp_path: Path) -> None:

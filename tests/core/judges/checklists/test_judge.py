@@ -99,12 +99,9 @@ async def test_nothing_assessed_is_no_score(connect: Connect) -> None:
         judgment = await judged(connect(endpoint), cannot_assess="leave_out")
         forbidden = await judged(connect(endpoint))
     assert judgment.status is forbidden.status is Status.UNPARSABLE
-    assert "no criterion that counts could be assessed" in judgment.explanation
+    assert "could be assessed" in judgment.explanation
     assert (await judged(connect(endpoint), ())).status is Status.UNPARSABLE
-    assert (
-        len(forbidden.calls) == 3
-        and "these ids have no verdict that is allowed" in forbidden.explanation
-    )
+    assert len(forbidden.calls) == 3 and "that is allowed: " in forbidden.explanation
 
 
 def spoiled(text: str, kind: str) -> str:
@@ -187,11 +184,11 @@ async def test_task_brings_its_criteria_or_takes_those_of_the_settings(connect: 
         )
         assert (general.score, of_row.score, of_row.components["raw"]) == (1.0, 0.0, -9.0)
         judge.check(own)
-        with pytest.raises(TaskError, match="criteria: none has positive points"):
+        with pytest.raises(TaskError, match=r"criteria: .*positive points.*healthbench"):
             judge.check(
                 JudgeTask("Q", ("A",), criteria=read_criteria([{"text": "Bad.", "points": -1}]))
             )
-        with pytest.raises(TaskError, match="criteria: there are none"):
+        with pytest.raises(TaskError, match=r"criteria: .*the setting criteria"):
             ChecklistTaskJudge(ChecklistJudgeSettings(), judge.client).check(JudgeTask("Q", ("A",)))
         with pytest.raises(SettingsError, match="no self-critique"):
             ChecklistTaskJudge(ChecklistJudgeSettings(judge_critique_rounds=1), judge.client)

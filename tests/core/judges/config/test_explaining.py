@@ -1,5 +1,6 @@
 """Texts that a setting holds or reads from a file."""
 
+import re
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +23,7 @@ def test_a_text_is_taken_as_it_is_and_a_file_is_read(tmp_path: Path) -> None:
 def test_the_name_of_a_file_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "rubric.md"
     path.write_text("Is it right?\n", "utf-8")
-    with pytest.raises(ValueError, match="there is a file of this name; to read it write @"):
+    with pytest.raises(ValueError, match=re.escape(f"write @{path}")):
         read_text_or_file(str(path))
 
 
@@ -30,7 +31,7 @@ def test_the_name_of_a_file_is_no_text(tmp_path: Path) -> None:
     "text", ["no_such_file.md", "rubrics/nothere.txt", "~/judge.prompt", "../x/y.tmpl", "a\0b.md"]
 )
 def test_the_name_of_a_file_that_does_not_exist_is_no_text(text: str) -> None:
-    with pytest.raises(ValueError, match="; expected a text, or @PATH for the text of a file"):
+    with pytest.raises(ValueError, match=rf"{re.escape(text)}; .*@PATH"):
         read_text_or_file(text)
     assert read_any_text_or_file(text) == text
 
@@ -59,11 +60,8 @@ ENVIRONMENTS = {
 
 def refused(*words: str) -> None:
     ended = called(partial(main, [*words, "rubrics/nothere.txt"]), clean_environment())
-    said = (
-        f"{words[-1]} (command line): there is no file rubrics/nothere.txt; expected a text, or "
-        "@PATH"
-    )
-    assert (ended.code, said in ended.err) == (2, True), (words, ended)
+    said = rf"{words[-1]} \(command line\): .*no file rubrics/nothere\.txt; .*@PATH"
+    assert ended.code == 2 and re.search(said, ended.err), (words, ended)
 
 
 def test_no_text_of_score_is_the_name_of_a_file_that_does_not_exist(tmp_path: Path) -> None:

@@ -80,7 +80,9 @@ def test_another_host_does_not_get_the_default_variables_key(
     monkeypatch: pytest.MonkeyPatch, url: str
 ) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    with pytest.raises(SettingsError, match=r"judge\.example.* needs an API key") as raised:
+    with pytest.raises(
+        SettingsError, match=r"judge\.example.* API key; ANTHROPIC_API_KEY"
+    ) as raised:
         key_of(judge_base_url=url)
     assert KEY not in str(raised.value)
 
@@ -114,7 +116,7 @@ def test_a_key_that_is_missing_says_which_variable_was_looked_up(
         ):
             key_of()
     with pytest.raises(
-        SettingsError, match=r"ANTHROPIC_API_KEY is only sent to api\.anthropic\.com; name the"
+        SettingsError, match=r"ANTHROPIC_API_KEY .*only sent to api\.anthropic\.com"
     ):
         key_of(judge_base_url=ELSEWHERE)
 
@@ -287,9 +289,7 @@ def test_a_prompt_from_a_file_is_its_bytes(tmp_path: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "words"), [(None, "cannot be read"), (b"\xff", "is not UTF-8 text")]
-)
+@pytest.mark.parametrize(("content", "words"), [(None, "cannot be read"), (b"\xff", "not UTF-8")])
 def test_a_prompt_that_cannot_be_read_is_an_error(
     tmp_path: Path, content: bytes | None, words: str
 ) -> None:
@@ -347,13 +347,10 @@ def test_key_that_no_header_can_hold_is_refused_when_settings_are_read_and_not_s
     with pytest.raises(SettingsError) as refused:
         settings.chat_settings()
     message = str(refused.value)
-    where = (
-        "--env.judge_api_key_env: the key in the environment variable MY_KEY"
-        if from_variable
-        else "--env.judge_api_key: the key"
-    )
-    assert message == f"{where} has {words}, which no header can contain"
-    assert "sk-" not in message
+    setting = "judge_api_key_env" if from_variable else "judge_api_key"
+    assert message.startswith(f"--env.{setting}: ") and words in message
+    assert ("MY_KEY" in message) is from_variable
+    assert "header" in message and "sk-" not in message and "\n" not in message
 
 
 def test_yaml_infinity_is_refused() -> None:

@@ -207,7 +207,7 @@ async def test_public_host_of_a_member_needs_a_key_of_its_own(ask: Ask) -> None:
     async with servers() as each:
         with pytest.raises(
             SettingsError,
-            match=r"judge_api_key_env: evil\.example needs an API key; ANTHROPIC_API_KEY",
+            match=r"judge_api_key_env: evil\.example .*API key; ANTHROPIC_API_KEY",
         ):
             await ask(
                 whole_at(each),
@@ -323,7 +323,7 @@ def test_public_host_of_who_answers_needs_a_key_of_its_own(
 ) -> None:
     with pytest.raises(
         SettingsError,
-        match=r"api_key_env: .* needs an API key; OPENAI_API_KEY is only sent to api\.openai",
+        match=r"api_key_env: .* API key; OPENAI_API_KEY .*only sent to api\.openai",
     ):
         settings_of(PromptsConfig(), url, {})
 

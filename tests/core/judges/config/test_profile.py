@@ -79,7 +79,7 @@ def test_a_flag_without_a_name_gets_a_file_of_its_own(
         f"--env.data_dir_to_save_evals={tmp_path / 'r'}",
     )
     (path,) = tmp_path.glob("profile-*.html")
-    assert re.search(rf"The profile is in {path.name}\b", ended.err)
+    assert re.search(rf"profile is in {path.name}\b", ended.err)
 
 
 @pytest.fixture

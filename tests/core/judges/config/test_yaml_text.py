@@ -39,8 +39,8 @@ def test_value_of_ordinary_text(text: str | bytes, value: object) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("a: &x [*x]", r"line 1: \*x is a part of itself"),
-        ("env: &x\n  b: {c: *x}", r"line 2: \*x is a part of itself"),
+        ("a: &x [*x]", r"line 1: \*x .*part of itself"),
+        ("env: &x\n  b: {c: *x}", r"line 2: \*x .*part of itself"),
         ("a: " + "[" * 20_000, "nested more than 100 deep"),
         (BOMB, r"line \d: more than \d+ values"),
         (MERGE_BOMB, r"line \d+: more than \d+ values"),

@@ -101,7 +101,7 @@ def test_an_address_is_kept_and_never_fetched() -> None:
     ],
 )
 def test_what_is_no_image_is_refused(value: object) -> None:
-    with pytest.raises(UnseenPart, match="a part of type image"):
+    with pytest.raises(UnseenPart, match="type image"):
         parse_turns([{"role": "user", "content": [{"type": "image", "image": value}]}])
 
 

@@ -197,7 +197,7 @@ def test_a_part_that_no_judge_is_shown_is_refused(part: object) -> None:
         [TEXT_PART, part],
         [{"type": "tool_result", "content": [TEXT_PART, IMAGE]}],
     ):
-        with pytest.raises(UnseenPart, match="a message has a part"):
+        with pytest.raises(UnseenPart, match="has a part"):
             parse_turns([{"role": "user", "content": "Hi"}, {"role": "user", "content": content}])
 
 
@@ -211,7 +211,7 @@ def test_tool_calls_are_read_in_each_form_of_a_table(made: object) -> None:
 
 @pytest.mark.parametrize("made", ["look up(1)", 5, [5], True])
 def test_tool_calls_that_cannot_be_read_are_refused(made: object) -> None:
-    with pytest.raises(UnseenPart, match="tool_calls that cannot be read"):
+    with pytest.raises(UnseenPart, match=r"tool_calls .*cannot be read"):
         parse_turns({"role": "assistant", "content": "Let me see.", "tool_calls": made})
 
 
@@ -277,7 +277,7 @@ def test_a_turn_is_written_as_the_message_that_it_was() -> None:
         )
         or ()
     )
-    with pytest.raises(UnseenPart, match="holds more than text and tool_calls"):
+    with pytest.raises(UnseenPart, match=r"assistant .*more than text"):
         lossy.message()
 
 

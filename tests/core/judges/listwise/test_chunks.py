@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -123,7 +124,7 @@ async def test_chunk_without_a_verdict_costs_its_own_answers_only(connect: Conne
     for text, member in zip(ANSWERS, judgment.members, strict=True):
         if text in lost:
             assert (member.score, member.status) == (None, Status.UNPARSABLE)
-            assert "_order_1: there is no JSON object" in member.explanation
+            assert re.search("_order_1: .*no JSON object", member.explanation)
         else:
             assert member.score == pytest.approx(quality(text))
     assert 0 < len(lost) < len(ANSWERS) - 1
@@ -137,7 +138,7 @@ async def test_answer_that_fits_nowhere_costs_none_of_the_others(connect: Connec
     assert scores_of(judgment) == [TRUTH[0], None, TRUTH[1]] and len(bodies) == 1
     member = judgment.members[1]
     assert member.status is Status.JUDGE_FAILED and member.calls == ()
-    assert "too long: this answer has about" in member.explanation
+    assert "too long: " in member.explanation
     assert f"judge_max_input_tokens is {LIMIT}" in member.explanation
 
 

@@ -191,8 +191,7 @@ async def test_without_a_verdict_in_one_of_two_orders_no_answer_has_a_score(
     assert scores_of(judgment) == [None] * 3 and len(bodies) == 3
     assert {member.status for member in judgment.members} == {Status.UNPARSABLE}
     assert all(
-        re.match(r"order_\d: there is no JSON object", member.explanation)
-        for member in judgment.members
+        re.match(r"order_\d: .*no JSON object", member.explanation) for member in judgment.members
     )
     assert all(len(member.detail.looks) == 1 for member in judgment.members if member.detail)
     assert judgment.orders == OrderAgreement()
@@ -216,7 +215,7 @@ async def test_unusable_answer_is_repaired_once_in_the_same_conversation(connect
     ids = [answer.id for answer in shown_answers(before)]
     assert after["messages"][:2] == before["messages"] and len(after["messages"]) == 4
     said = after["messages"][3]["content"]
-    assert f"missing: {ids[1]}, {ids[2]}; these ids occur more than once: {ids[0]};" in said
+    assert re.search(f"missing: {ids[1]}, {ids[2]};.* more than once: {ids[0]};", said)
     assert '"other<¦|im_end|>"' in said and f"numbers from 0 to 1: {ids[0]}" in said
     assert f"The ids are {', '.join(ids)}. Each of these 3 ids" in said
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping
 from itertools import product
@@ -140,7 +141,7 @@ async def test_rule_may_leave_mismatches_to_the_judge(connect: Connect) -> None:
             for text in ("4", "four")
         ]
     assert [judgment.score for judgment in found] == [1, 0.5]
-    assert "the rule cannot say: found 'four', expected '4'" in found[1].explanation
+    assert "cannot say: found 'four', expected '4'" in found[1].explanation
 
 
 FAULTS = {"failed": REFUSED, "without a verdict": NO_VERDICT}
@@ -172,7 +173,7 @@ async def test_failed_part_is_never_a_number(
         without = {"term": 0.9 - 0.2, "gate": 0.8 - 0.2, "penalty": 0.8}
         assert judgment.score == pytest.approx(without[failing])
         assert judgment.detail.left_out == (failing,)
-        assert f"{failing}, which has no score: " in judgment.explanation
+        assert re.search(f"{failing}, .*no score: ", judgment.explanation)
 
 
 async def test_reward_whose_terms_are_all_left_out_fails(connect: Connect) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -135,14 +136,14 @@ async def test_failed_members_are_left_out_and_below_the_quorum_there_is_no_scor
     if failing < 3:
         assert (judgment.score, detail.left_out) == (0.9, tuple("abcd"[:failing]))
         assert all(
-            f"{name}, which has no score: " in judgment.explanation for name in detail.left_out
+            re.search(rf"\b{name}, .*no score: ", judgment.explanation) for name in detail.left_out
         )
     else:
         assert judgment.score is None
         assert judgment.status is (
             Status.UNPARSABLE if fault is NO_VERDICT else Status.JUDGE_FAILED
         )
-        assert judgment.explanation.startswith("1 members have a score, and the quorum is 2: a: ")
+        assert re.match("1 members .*the quorum is 2: a: ", judgment.explanation)
 
 
 async def test_quorum_is_of_members_that_count(connect: Connect) -> None:
@@ -224,9 +225,9 @@ def test_members_and_weights_are_read_from_a_file(tmp_path: Path, text: str) -> 
     [
         (
             "judges: [a, b]\njury_rule: mean\n",
-            "judges: expected the settings of a judge, found a list; --config reads",
+            "judges: .*found a list; --config",
         ),
-        ('{"judge": "rubric"}\n{"judge": "rubric"}\n', "expected JSON or YAML in the file: "),
+        ('{"judge": "rubric"}\n{"judge": "rubric"}\n', "JSON or YAML"),
     ],
 )
 def test_a_file_of_something_else_is_no_list_of_members(

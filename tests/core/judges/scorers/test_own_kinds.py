@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -70,15 +71,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 WRONG = {
-    "haikus": "there is no judge 'haikus'; expected one of ",
+    "haikus": "no judge 'haikus'; expected one of .*FILE.py:NAME",
     "none.py:JUDGE": "none.py cannot be read: No such file or directory",
     "counted.py:JUDGE": "counted.py: cannot be imported: counted.py, line 4: ZeroDivisionError: division by zero",
-    "length.py:NOPE": "length.py has no NOPE; expected the name of a JudgeDefinition",
+    "length.py:NOPE": "length.py has no NOPE; .*JudgeDefinition",
     "length.py:TEXT": "length.py:TEXT is of type str; expected a JudgeDefinition",
     "text": "length_plugin:TEXT of length-plugin 0.1 is of type str; expected a JudgeDefinition",
     "lost": "lost of length-plugin 0.1: cannot be imported: ModuleNotFoundError: No module named "
     "'no_such_module'",
-    "both": "both: length-plugin 0.1 and other-plugin 0.1 bring this name; uninstall one of them",
+    "both": "both: length-plugin 0.1 and other-plugin 0.1 .*uninstall",
 }
 PLACES = {
     "": "--judge (command line)",
@@ -103,7 +104,7 @@ def test_what_is_no_judge_is_one_line_with_its_place(judge: str, place: str, fol
     ended = score("data.jsonl", *_flags(place, judge), "--out", "scored.jsonl")
     assert (ended.code, ended.out) == (2, "")
     assert (
-        ended.err.startswith(f"{PLACES[place]}: {WRONG[judge]}")
+        re.match(f"{re.escape(PLACES[place])}: .*{WRONG[judge]}", ended.err)
         and len(ended.err.splitlines()) == 1
     )
     assert not (folder / "scored.run").exists()
@@ -114,12 +115,12 @@ def test_what_is_no_judge_is_one_line_with_its_place(judge: str, place: str, fol
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"scale_min": 2}, "--judges.b.scale_min: nothing reads it without judge=rubric"),
-        ({"longes": 2}, "--judges.b.longes: unknown setting of a judge, did you mean longest?"),
+        ({"scale_min": 2}, "--judges.b.scale_min: .*judge=rubric"),
+        ({"longes": 2}, r"--judges.b.longes: unknown setting .*did you mean longest\?"),
         ({"longest": 0}, "--judges.b.longest: input should be greater than or equal to 1"),
         (
             {"judge_digest": "sha256:0"},
-            "--judges.b.judge_digest: length.py has another digest now, sha256:",
+            "--judges.b.judge_digest: length.py has another digest.* sha256:",
         ),
     ],
 )
@@ -134,7 +135,7 @@ def test_a_wrong_setting_of_a_member_is_told_with_its_place(
         "--out",
         "scored.jsonl",
     )
-    assert ended.code == 2 and ended.err.startswith(said) and len(ended.err.splitlines()) == 1
+    assert ended.code == 2 and re.match(said, ended.err) and len(ended.err.splitlines()) == 1
 
 
 @pytest.mark.parametrize("judge", ["length.py:JUDGE", "by-length"])
@@ -169,9 +170,7 @@ def test_each_member_has_the_digest_of_its_own_file_also_where_a_run_is_repeated
     (folder / "counts.py").write_text(f"{JUDGE}# changed\n", "utf-8")
     forget_kinds()
     ended = score("data.jsonl", config, "--out", "three.jsonl")
-    assert (
-        ended.code == 2 and "--judges.b.judge_digest: counts.py has another digest now" in ended.err
-    )
+    assert ended.code == 2 and "--judges.b.judge_digest: counts.py has another digest" in ended.err
 
 
 def test_a_run_is_not_resumed_with_another_version_of_the_package_of_its_judge(
@@ -245,7 +244,7 @@ def test_a_file_that_has_changed_since_it_ran_is_told_where_its_judge_is_opened_
     (folder / "length.py").write_text(f"{JUDGE}# changed\n", "utf-8")
     with (
         RewardJudge(reward=own) as judge,
-        pytest.raises(SettingsError, match=r"length.py:JUDGE has changed since it"),
+        pytest.raises(SettingsError, match=r"length\.py:JUDGE has changed"),
     ):
         judge.judge_sync("Why?", "So it is.")
 
@@ -269,6 +268,6 @@ async def test_a_process_with_another_file_is_no_part_of_the_run(folder: Path) -
     async with ChatClient(settings.chat_settings()) as client:
         forget_kinds()
         with pytest.raises(
-            SettingsError, match=r"judge_digest: length.py:JUDGE has another digest here, sha256:"
+            SettingsError, match=r"judge_digest: length\.py:JUDGE has another digest.* sha256:"
         ):
             open_judge(pickle.loads(pickled), client)

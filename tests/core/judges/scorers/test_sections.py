@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -81,15 +82,15 @@ def test_a_section_of_nested_judges_asks_each_at_its_own_model(tmp_path: Path) -
 WRONG: list[tuple[Json, str]] = [
     (
         jury({"kind": "aspect", "samples_per_item": 2}),
-        "judges.b.judges.x.samples_per_item: nothing reads it without",
+        "judges.b.judges.x.samples_per_item: nothing reads it",
     ),
     (
         jury({"kind": "nonsense"}),
-        "judges.b.judges.x.judge: there is no judge 'nonsense'; expected one of rubric",
+        "judges.b.judges.x.judge: .*no judge 'nonsense'; expected one of rubric",
     ),
     (
         jury({"kind": "listwise"}),
-        "judges.b.judges.x.judge: expected one that sees each response by itself",
+        "judges.b.judges.x.judge: expected one .*found 'listwise'",
     ),
     (jury({"votes": 3}), "judges.b.judges.x.votes: unknown setting"),
     (
@@ -99,23 +100,23 @@ WRONG: list[tuple[Json, str]] = [
     (jury({"endpoint": {"modell": "m"}}), "judges.b.judges.x.endpoint.modell: unknown setting"),
     (
         jury({"endpoint": {"api_key": "SECRET"}}),
-        "judges.b.judges.x.judge_api_key: a secret would be kept in files",
+        "judges.b.judges.x.judge_api_key: a secret",
     ),
     (
         jury({"judge_api_key": "SECRET"}),
-        "judges.b.judges.x.judge_api_key: a secret would be kept in files",
+        "judges.b.judges.x.judge_api_key: a secret",
     ),
     (
         jury({"endpoint": {"extra_headers": {"X-Key": "SECRET"}}}),
-        "judges.b.judges.x.judge_extra_headers: a secret would be kept in files",
+        "judges.b.judges.x.judge_extra_headers: a secret",
     ),
     (
         jury({"endpoint": {"base_url": "http://me:SECRET@127.0.0.1:1/v1"}}),
-        "judges.b.judges.x.judge_base_url: a secret would be kept in files",
+        "judges.b.judges.x.judge_base_url: a secret",
     ),
     (
         jury({"endpoint": {"extra_body": {"auth": {"password": "SECRET"}}}}),
-        "judges.b.judges.x.judge_extra_body: a secret would be kept in files",
+        "judges.b.judges.x.judge_extra_body: a secret",
     ),
 ]
 
@@ -139,7 +140,7 @@ def test_what_is_wrong_in_a_nested_judge_is_one_line_before_the_first_call(
         assert not endpoint.requests
     told = capsys.readouterr()
     (line,) = told.err.splitlines()
-    assert message in line and "SECRET" not in line
+    assert re.search(message, line) and "SECRET" not in line
     assert not any("SECRET" in path.read_text() for path in tmp_path.rglob("*.jsonl"))
 
 
@@ -148,16 +149,16 @@ def test_what_is_wrong_in_a_nested_judge_is_one_line_before_the_first_call(
     [
         (
             {"kind": "aspect", "scale_min": 0},
-            "--judge.scale_min: nothing reads it without judge=rubric",
+            "--judge.scale_min: .*judge=rubric",
         ),
         ({"cheap": {}, "strong": {}, "middle": {}}, "--judge.middle: unknown setting"),
         (
             {"endpoint": {"modell": "m"}},
-            "--judge.endpoint.modell: unknown setting, did you mean model?",
+            r"--judge.endpoint.modell: unknown setting, did you mean model\?",
         ),
         (
             {"endpoint": "m"},
-            "--judge.endpoint: expected settings of the model, such as {model: NAME}, found 'm'",
+            r"--judge.endpoint: .*\{model: NAME\}, found 'm'",
         ),
     ],
 )
@@ -165,6 +166,7 @@ def test_what_is_wrong_in_the_section_itself_is_one_line(
     judge: Any, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert score(judge, tmp_path) == 2
-    assert capsys.readouterr().err == f"{line} ({tmp_path / 'score.yaml'})\n"
+    place = re.escape(f"({tmp_path / 'score.yaml'})")
+    assert re.fullmatch(f"{line} {place}\n", capsys.readouterr().err)
     assert evaluate(judge, tmp_path) == 2
-    assert line.replace("--", "--env.") in capsys.readouterr().err
+    assert re.search(line.replace("--", r"--env\."), capsys.readouterr().err)

@@ -210,7 +210,7 @@ async def test_answer_that_nobody_can_judge_has_no_score_and_the_others_have(
     assert statuses == [Status.OK, Status.JUDGE_FAILED, Status.OK, Status.OK]
     lost = judgment.members[1]
     assert lost.score is None and lost.detail is not None and lost.detail.own is None
-    assert lost.explanation.startswith("None of its games has a verdict.")
+    assert "of its games" in lost.explanation
     assert len(played) == 6 + 3
     assert [name for name in (call.name for call in judgment.members[0].calls) if "2" in name]
     assert ranks(GroupJudgment((judgment.members[0], *judgment.members[2:]))) == [1, 3, 2]
@@ -225,7 +225,7 @@ async def test_answers_without_a_game_against_the_anchors_side_have_no_score(
         failing(lambda one, other: 4 in (one, other), reply="Both are fine."),
     )
     assert [member.status for member in judgment.members] == [Status.UNPARSABLE] * 3
-    assert "No games with a verdict connect it with the anchor." in judgment.members[0].explanation
+    assert "connect it with the anchor." in judgment.members[0].explanation
     assert judgment.members[0].label is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -51,20 +52,20 @@ def test_verdict_of_every_id_is_read(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("All are met.", 'there is no JSON object with the field "result"'),
-        (SOUND[:-9], 'there is no JSON object with the field "result"'),
-        (said(FIRST), "these ids are missing: npqrt"),
-        (said(FIRST, FIRST, SECOND), "these ids occur more than once: ghjkm"),
-        (said(FIRST, SECOND, entry("other", "met")), "there are ids of no criterion: other"),
-        (said({**FIRST, "verdict": "Some of it"}, SECOND), "these ids have no verdict that is allowed: ghjkm"),
-        (said({**FIRST, "verdict": "cannot_assess"}, SECOND), "these ids have no verdict that is allowed: ghjkm"),
-        (said(FIRST, {**SECOND, "verdict": True}), "these ids have no verdict that is allowed: npqrt"),
-        (said(FIRST, "npqrt"), 'an entry of "result" is not a JSON object with the "id" of a criterion'),
-        (SOUND.replace('"verdict": "unmet"', '"verdict": "unmet", "Verdict": "met"'), "these ids have no verdict"),
-        (f"{SOUND}\nghjkm: met", "the JSON object is not the only verdict in the text"),
-        (f'{SOUND}\n{{"result": [{{"id": "ghjkm", "reason": "no', "the JSON object is not the only verdict"),
+        ("All are met.", 'no JSON object .*"result"'),
+        (SOUND[:-9], 'no JSON object .*"result"'),
+        (said(FIRST), "missing: npqrt"),
+        (said(FIRST, FIRST, SECOND), "more than once: ghjkm"),
+        (said(FIRST, SECOND, entry("other", "met")), "no criterion: other"),
+        (said({**FIRST, "verdict": "Some of it"}, SECOND), "no verdict .*: ghjkm"),
+        (said({**FIRST, "verdict": "cannot_assess"}, SECOND), "no verdict .*: ghjkm"),
+        (said(FIRST, {**SECOND, "verdict": True}), "no verdict .*: npqrt"),
+        (said(FIRST, "npqrt"), 'entry of "result" .*"id"'),
+        (SOUND.replace('"verdict": "unmet"', '"verdict": "unmet", "Verdict": "met"'), "no verdict .*: "),
+        (f"{SOUND}\nghjkm: met", "the only verdict"),
+        (f'{SOUND}\n{{"result": [{{"id": "ghjkm", "reason": "no', "the only verdict"),
     ],
 )  # fmt: skip
 def test_text_without_a_whole_verdict_has_none(text: str, fault: str) -> None:
     assert criteria_verdicts(text, WORDS) is None
-    assert criteria_fault(text, WORDS).startswith(fault)
+    assert re.search(fault, criteria_fault(text, WORDS))

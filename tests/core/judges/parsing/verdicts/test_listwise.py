@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -57,62 +58,62 @@ def test_scores_of_a_large_group_are_read_with_an_explanation_for_each() -> None
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("They are fine.", 'there is no JSON object with the field "scores"'),
-        ("", 'there is no JSON object with the field "scores"'),
-        (json.dumps([FIRST, SECOND]), 'there is no JSON object with the field "scores"'),
+        ("They are fine.", 'no JSON object .*"scores"'),
+        ("", 'no JSON object .*"scores"'),
+        (json.dumps([FIRST, SECOND]), 'no JSON object .*"scores"'),
         (
             json.dumps({"result": {"scores": [FIRST, SECOND]}}),
-            'there is no JSON object with the field "scores"',
+            'no JSON object .*"scores"',
         ),
-        (f"<think>{SOUND}", 'there is no JSON object with the field "scores"'),
+        (f"<think>{SOUND}", 'no JSON object .*"scores"'),
         (
             f"{SOUND}{'x' * LISTWISE_CHARACTERS_READ}",
-            'there is no JSON object with the field "scores"',
+            'no JSON object .*"scores"',
         ),
         (
             f"{SOUND} <think> {said(SECOND, {**FIRST, 'score': 1})}",
-            "there is a verdict before `<think>`",
+            "verdict before `<think>`",
         ),
-        (said(FIRST), "these ids are missing: npqrt"),
-        (said(), "these ids are missing: ghjkm, npqrt"),
-        (f"{SOUND} {said(FIRST)}", "these ids are missing: npqrt"),
-        (said(FIRST, FIRST), "these ids are missing: npqrt; these ids occur more than once: ghjkm"),
-        (said(FIRST, SECOND, FIRST), "these ids occur more than once: ghjkm"),
-        (said(FIRST, SECOND, {**FIRST, "score": 0.9}), "these ids occur more than once: ghjkm"),
-        (said(FIRST, SECOND, {**FIRST, "id": "other"}), 'these are not ids of answers: "other"'),
+        (said(FIRST), "missing: npqrt"),
+        (said(), "missing: ghjkm, npqrt"),
+        (f"{SOUND} {said(FIRST)}", "missing: npqrt"),
+        (said(FIRST, FIRST), "missing: npqrt; .*more than once: ghjkm"),
+        (said(FIRST, SECOND, FIRST), "more than once: ghjkm"),
+        (said(FIRST, SECOND, {**FIRST, "score": 0.9}), "more than once: ghjkm"),
+        (said(FIRST, SECOND, {**FIRST, "id": "other"}), 'ids of answers: "other"'),
         (
             said(FIRST, {**SECOND, "id": "NPQRT"}),
-            'these ids are missing: npqrt; these are not ids of answers: "NPQRT"',
+            'missing: npqrt; .*ids of answers: "NPQRT"',
         ),
-        (said(FIRST, {**SECOND, "id": " npqrt"}), 'these are not ids of answers: " npqrt"'),
-        (said(FIRST, {**SECOND, "id": "x" * 99}), f'these are not ids of answers: "{"x" * 30}…"'),
+        (said(FIRST, {**SECOND, "id": " npqrt"}), 'ids of answers: " npqrt"'),
+        (said(FIRST, {**SECOND, "id": "x" * 99}), f'ids of answers: "{"x" * 30}…"'),
         (
             said(FIRST, {**SECOND, "id": 2}),
-            'an entry of "scores" is not a JSON object with the "id"',
+            'entry of "scores" .*"id"',
         ),
-        (said(FIRST, "npqrt"), 'an entry of "scores" is not a JSON object with the "id"'),
-        (json.dumps({"scores": {"ghjkm": 0.1, "npqrt": 0.2}}), '"scores" is not a list'),
+        (said(FIRST, "npqrt"), 'entry of "scores" .*"id"'),
+        (json.dumps({"scores": {"ghjkm": 0.1, "npqrt": 0.2}}), '"scores" .*a list'),
         (
             SOUND.replace('"score": 1', '"score": 1, "score": 0'),
-            'a JSON object has the field "score" twice',
+            'the field "score" twice',
         ),
         (
             SOUND.replace('"score": 1', '"score": 1, "Score": 0'),
-            'a JSON object has the field "Score" twice',
+            'the field "Score" twice',
         ),
         (
             SOUND.replace('"npqrt"', '"npqrt", "id": "ghjkm"'),
-            'a JSON object has the field "id" twice',
+            'the field "id" twice',
         ),
-        (SOUND[:-1] + ', "scores": []}', 'a JSON object has the field "scores" twice'),
-        (f'{SOUND} or "scores": [', "not the last thing in the text"),
-        (f'{SOUND} and {{"id": "npqrt", "score": 0', "not the last thing in the text"),
-        (f"{SOUND} }}", "not the last thing in the text"),
+        (SOUND[:-1] + ', "scores": []}', 'the field "scores" twice'),
+        (f'{SOUND} or "scores": [', "the last thing"),
+        (f'{SOUND} and {{"id": "npqrt", "score": 0', "the last thing"),
+        (f"{SOUND} }}", "the last thing"),
     ],
 )
 def test_text_without_every_id_once_has_no_scores_and_a_reason(text: str, fault: str) -> None:
     assert listwise_scores(text, IDS) is None
-    assert fault in listwise_fault(text, IDS)
+    assert re.search(fault, listwise_fault(text, IDS))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +140,8 @@ def test_text_without_every_id_once_has_no_scores_and_a_reason(text: str, fault:
 def test_score_that_is_no_number_from_0_to_1_is_none(score: str) -> None:
     text = SOUND.replace('"score": 1', f'"score": {score}')
     assert listwise_scores(text, IDS) is None
-    assert listwise_fault(text, IDS) == "the scores of these ids are not numbers from 0 to 1: npqrt"
+    fault = listwise_fault(text, IDS)
+    assert "numbers from 0 to 1: npqrt" in fault and ";" not in fault
 
 
 def test_missing_score_is_none() -> None:
@@ -166,9 +168,7 @@ def test_explanation_is_text_or_empty(explanation: object, read: str) -> None:
 
 def test_fault_names_a_few_of_many_ids() -> None:
     ids = [f"id{number}" for number in range(9)]
-    assert (
-        listwise_fault(said(), ids) == "these ids are missing: id0, id1, id2, id3, id4 and 4 more"
-    )
+    assert "missing: id0, id1, id2, id3, id4 and 4 more" in listwise_fault(said(), ids)
 
 
 def test_place_is_that_of_the_object() -> None:
