@@ -51,15 +51,15 @@ def test_any_judge_and_a_rule_beside_it_give_the_score(tmp_path: Path) -> None:
 def test_setting_of_another_judge_is_refused_with_those_that_read_it(tmp_path: Path) -> None:
     ended = brief(tmp_path, "--env.rule=contains", "--env.scale_max=10")
     assert (ended.code, ended.out) == (2, "")
-    assert (
-        "--env.scale_max (command line): nothing reads it without --env.judge=rubric" in ended.err
-    )
+    assert "--env.scale_max (command line): " in ended.err
+    assert "without --env.judge=rubric" in ended.err
 
 
 def test_row_that_the_judge_cannot_judge_is_told_with_its_file(tmp_path: Path) -> None:
     ended = brief(tmp_path, "--env.judge=checklist", "--env.judge_base_url=http://127.0.0.1:9/v1")
     assert ended.code == 2
-    assert f"{tmp_path / 'rows.jsonl'}: the row short: criteria: there are none" in ended.err
+    assert f"{tmp_path / 'rows.jsonl'}: the row short: criteria: " in ended.err
+    assert "the setting criteria" in ended.err
 
 
 async def test_own_judge_is_opened_with_the_settings_before_the_first_call() -> None:
@@ -79,7 +79,5 @@ async def test_environment_without_a_judge_needs_no_key_and_says_so_where_one_is
     async with opened(speaking, "--env.judge_base_url=https://judge.example/v1"):
         pass
     async with opened(speaking) as (env, _):
-        with pytest.raises(
-            SettingsError, match=r"words names no judge: expected EnvSpec\(judge=…\)"
-        ):
+        with pytest.raises(SettingsError, match=r"words names no judge: .*EnvSpec\(judge=…\)"):
             _ = env.answer_judge

@@ -29,8 +29,8 @@ def failing(reply: Reply | str) -> Any:
     ("reply", "status", "said", "calls"),
     [
         (REFUSED, "judge_failed", "not today", 1),
-        ("I cannot say.", "unparsable", "no verdict could be read", 3),
-        (json.dumps({"reason": "?", "verdict": 0.7}), "unparsable", "no verdict could be read", 3),
+        ("I cannot say.", "unparsable", "no verdict", 3),
+        (json.dumps({"reason": "?", "verdict": 0.7}), "unparsable", "no verdict", 3),
     ],
 )
 def test_a_failed_judgment_is_no_score(

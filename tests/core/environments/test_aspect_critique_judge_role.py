@@ -149,10 +149,10 @@ def test_a_policy_that_always_says_yes(tmp_path: Path) -> None:
     flags = (aspects("correctness", "harmfulness", "conciseness"),)
     run = critique(tmp_path, JUDGE, *flags, rows=rows, policy=verdict(1))
     assert run.code == 0, run.said
-    assert run.left_out == {
-        "kappa_correctness": "judge and gold are always the same",
-        "recall_harmfulness": "gold is never yes",
-    }
+    assert run.left_out.keys() == {"kappa_correctness", "recall_harmfulness"}
+    assert "always the same" in run.left_out["kappa_correctness"]
+    assert "gold" in run.left_out["recall_harmfulness"]
+    assert "never yes" in run.left_out["recall_harmfulness"]
     wanted = {"accuracy": 1 / 2, "precision": 1 / 2, "recall": 1.0, "f1": 2 / 3, "kappa": 0.0}
     assert run.some(*wanted) == pytest.approx(wanted)
     assert "NaN" not in (run.files.path / "metrics.json").read_text()

@@ -57,13 +57,10 @@ def test_types_are_read_through_generic_and_plain_subclasses() -> None:
 @pytest.mark.parametrize(
     ("spec", "words"),
     [
-        ({}, r"the environment Mine: the class attribute `spec` is missing: spec = EnvSpec\(name="),
-        ({"spec": "mine"}, "the class attribute `spec` is missing"),
-        (
-            {"spec": replace(SPEC, judge="rubrik")},
-            "its spec names no kind of judge: 'rubrik', did you mean rubric?",
-        ),
-        ({"spec": replace(SPEC, judge="rubric")}, "its settings must inherit RubricJudgeSettings"),
+        ({}, r"the environment Mine: .*`spec` is missing: spec = EnvSpec\(name="),
+        ({"spec": "mine"}, "the environment Mine: .*`spec` is missing"),
+        ({"spec": replace(SPEC, judge="rubrik")}, r"'rubrik', did you mean rubric\?"),
+        ({"spec": replace(SPEC, judge="rubric")}, "must inherit RubricJudgeSettings"),
     ],
 )
 def test_spec_that_cannot_be_used_is_said_when_the_class_is_made(
@@ -77,7 +74,7 @@ def test_spec_that_cannot_be_used_is_said_when_the_class_is_made(
     "headline", ["reward", ("reward",), ("reward", None), ["reward", "reward"]]
 )
 def test_headline_without_a_label_is_refused(headline: Any) -> None:
-    with pytest.raises(TypeError, match="EnvSpec: expected a metric and its label, headline="):
+    with pytest.raises(TypeError, match=r"EnvSpec: .*label, headline="):
         EnvSpec(name="mine", headline=headline)
 
 
@@ -97,14 +94,14 @@ async def test_spec_depends_on_the_settings_where_the_environment_says_so() -> N
 @pytest.mark.parametrize(
     ("base", "words"),
     [
-        (JudgedEnv, "the type parameters are missing"),
+        (JudgedEnv, r"type parameters .*class MyEnv\(JudgedEnv\["),
         (
             JudgedEnv[int, Word, Said],
-            "first type parameter must be a subclass of EnvConfig, found <class 'int'>",
+            "first type parameter .*EnvConfig, found <class 'int'>",
         ),  # type: ignore[type-var]
-        (JudgedEnv["EnvConfig", Word, Said], "first type parameter must be .*'EnvConfig'"),
-        (JudgedEnv[EnvConfig, TaskT, DetailT], "third type parameter must be a dataclass"),
-        (JudgedEnv[EnvConfig, Word, dict[str, int]], "third type parameter must be a dataclass"),
+        (JudgedEnv["EnvConfig", Word, Said], "first type parameter .*EnvConfig, .*'EnvConfig'"),
+        (JudgedEnv[EnvConfig, TaskT, DetailT], "third type parameter .*dataclass"),
+        (JudgedEnv[EnvConfig, Word, dict[str, int]], "third type parameter .*dataclass"),
     ],
 )
 def test_type_parameters_that_cannot_be_used_are_said_when_the_class_is_made(
@@ -163,42 +160,31 @@ RIGHT: dict[str, Any] = {
     "judge": Judgment(1.0, Status.OK),
     "judge_again": Judgment(None, Status.UNPARSABLE),
 }
-WRONG: list[tuple[str, Any, str]] = [
-    ("tasks", None, "tasks returned nothing; expected a list of tasks, or a TaskList"),
-    ("tasks", iter([1]), "tasks returned a value of type list_iterator; expected a list of tasks"),
-    (
-        "tasks",
-        ["one"],
-        "tasks returned tasks without uid and question and category: the first one is a value of "
-        "type",
-    ),
-    (
-        "conversations",
-        "Q?",
-        "conversations returned a value of type str; expected a list of conversations",
-    ),
-    ("conversations", [], "conversations returned no conversation"),
-    ("conversations", ["Q?"], "conversations returned a value of type str as a conversation"),
+WRONG: list[tuple[str, Any, str, str]] = [
+    ("tasks", None, "nothing; ", "list of tasks"),
+    ("tasks", iter([1]), "type list_iterator; ", "list of tasks"),
+    ("tasks", ["one"], "tasks without uid and question and category: ", "type str"),
+    ("conversations", "Q?", "type str; ", "list of conversations"),
+    ("conversations", [], "no conversation; ", "list of conversations"),
+    ("conversations", ["Q?"], "type str as a conversation; ", "list of conversations"),
     (
         "conversations",
         RIGHT["conversations"][0],
-        "conversations returned a value of type dict as a conversation",
+        "type dict as a conversation; ",
+        "list of conversations",
     ),
-    ("conversations", [["Q?"]], "conversations returned a value of type str as a message"),
-    (
-        "conversations",
-        [[{"content": "Q?"}]],
-        "conversations returned a value of type dict as a message",
-    ),
-    ("reward", None, "reward returned nothing; expected a finite number"),
-    ("reward", "1.0", "reward returned a value of type str"),
-    ("reward", math.nan, "reward returned nan"),
-    ("reward", -math.inf, "reward returned -inf"),
-    ("reward", 10**400, "reward returned an integer beyond the range of floats"),
-    ("reward", numpy.float32("nan"), "reward returned a value of type float32"),
-    ("judge", 0.5, "judge returned a value of type float; expected a Judgment"),
-    ("judge_again", None, "judge_again returned nothing; expected a Judgment"),
+    ("conversations", [["Q?"]], "type str as a message; ", "list of messages"),
+    ("conversations", [[{"content": "Q?"}]], "type dict as a message; ", "list of messages"),
+    ("reward", None, "nothing; ", "finite number"),
+    ("reward", "1.0", "type str; ", "finite number"),
+    ("reward", math.nan, "nan; ", "finite number"),
+    ("reward", -math.inf, "-inf; ", "finite number"),
+    ("reward", 10**400, "range of floats; ", "finite number"),
+    ("reward", numpy.float32("nan"), "type float32; ", "finite number"),
+    ("judge", 0.5, "type float; ", "a Judgment"),
+    ("judge_again", None, "nothing; ", "a Judgment"),
 ]
+"""The method, what it returns, and what is said of it and of what was expected."""
 
 
 def returned(name: str, value: Any, *, base: type[Any] = ConstitutionEnv) -> Any:
@@ -259,13 +245,15 @@ def test_a_method_without_self_is_checked_too() -> None:
         make_conversations(own, cast(Any, []))
 
 
-@pytest.mark.parametrize(("name", "value", "said"), WRONG)
+@pytest.mark.parametrize(("name", "value", "found", "expected"), WRONG)
 def test_anything_else_names_class_method_and_what_was_expected(
-    name: str, value: Any, said: str
+    name: str, value: Any, found: str, expected: str
 ) -> None:
     with pytest.raises(ContractError) as refused:
         returned(name, value)
-    assert str(refused.value).startswith(f"OwnEnv.{said}")
+    said = str(refused.value)
+    assert said.startswith(f"OwnEnv.{name} returned ")
+    assert found in said and expected in said
 
 
 def test_judge_that_awaits_nothing_may_be_no_coroutine() -> None:

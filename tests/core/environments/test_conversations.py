@@ -177,17 +177,13 @@ REFUSES = Reply(status=400, body={"error": {"message": "no such model"}})
 @pytest.mark.parametrize(
     ("says", "why", "calls"),
     [
-        (REFUSES, "no such model", 1),
-        (CUT, "none of its 4 messages can be used; the last one was cut off", 4),
-        (
-            "[END OF CONVERSATION] And then?",
-            "the last one is empty, or has the closing line elsewhere",
-            4,
-        ),
+        (REFUSES, ("no such model",), 1),
+        (CUT, ("4 messages", "was cut off"), 4),
+        ("[END OF CONVERSATION] And then?", ("4 messages", "closing line elsewhere"), 4),
     ],
 )
 def test_user_who_fails_is_no_failure_of_the_policy(
-    tmp_path: Path, stack: ExitStack, says: Reply | str, why: str, calls: int
+    tmp_path: Path, stack: ExitStack, says: Reply | str, why: tuple[str, ...], calls: int
 ) -> None:
     talk = Talk(
         tmp_path,
@@ -199,17 +195,12 @@ def test_user_who_fails_is_no_failure_of_the_policy(
     flags = ("--env.user_max_turns=3", "--env.user_model_name=someone")
     ended = talk.evaluate(rows, *flags)
     assert ended.code == 1, ended.said
-    assert (
-        "33.3 % of the rows have no message of the user; env.max_judge_error_rate allows 5.0 %"
-        in ended.err
-    )
+    assert re.search(r"33\.3 % .*of the user; env\.max_judge_error_rate .*5\.0 %", ended.err)
     assert "the user failed" in ended.out and "1 user_failed" in ended.out
     (failure,) = talk.files.failures
     assert (failure["uid"], failure["status"], failure["score"]) == ("Eve", "user_failed", None)
-    assert (
-        failure["error"].startswith(f"the user: someone at {talk.user.base_url}: ")
-        and why in failure["error"]
-    )
+    assert failure["error"].startswith(f"the user: someone at {talk.user.base_url}: ")
+    assert all(fact in failure["error"] for fact in why)
     assert len(failure["run"]["user_calls"]) == calls
     metrics = talk.files.metrics
     assert (metrics["user_failed_count"], metrics["policy_failed_count"]) == (1, 0)
@@ -240,7 +231,7 @@ def test_failed_judgment_of_a_turn_is_that_of_the_row(tmp_path: Path, stack: Exi
     assert ended.code == 0, ended.said
     (failure,), (sample,) = talk.files.failures, talk.files.samples
     assert (failure["status"], failure["score"]) == ("unparsable", None)
-    assert failure["error"].startswith("turn_2: 0 of 1 judgments have a score")
+    assert failure["error"].startswith("turn_2: 0 of 1 judgments ")
     assert talk.files.metrics["mean_score"] == sample["score"] == 0.25
 
 
@@ -250,27 +241,27 @@ def test_failed_judgment_of_a_turn_is_that_of_the_row(tmp_path: Path, stack: Exi
         (
             ROW,
             ("--env.model_answers=answers.jsonl",),
-            "the row r: it has several turns, to which model_answers has no",
+            ("the row r: ", "several turns", "model_answers"),
         ),
         (
             {"prompt": "?"},
             ("--env.user_max_turns=1", "--env.model_answers=a.jsonl"),
-            "no user can go on after them",
+            ("user_max_turns: model_answers",),
         ),
         (
             {"prompt": "?"},
             ("--env.user_goal=fun",),
-            "nothing reads it without --env.user_max_turns",
+            ("--env.user_goal ", "without --env.user_max_turns"),
         ),
         (
             {"prompt": "?"},
             ("--env.judged=turns", "--env.judge_critique_rounds=1"),
-            "judged=turns has several judgments",
+            ("judge_critique_rounds: judged=turns", "whole or last"),
         ),
     ],
 )
 def test_what_cannot_be_is_one_line_before_the_first_call(
-    tmp_path: Path, stack: ExitStack, row: Any, flags: tuple[str, ...], said: str
+    tmp_path: Path, stack: ExitStack, row: Any, flags: tuple[str, ...], said: tuple[str, ...]
 ) -> None:
     talk = Talk(tmp_path, stack, policy=speaks, user="never")
     write_lines(tmp_path / "answers.jsonl", [{"uid": "r", "answer": "Seven."}])
@@ -278,7 +269,7 @@ def test_what_cannot_be_is_one_line_before_the_first_call(
         [row], *(flag.replace("answers.jsonl", str(tmp_path / "answers.jsonl")) for flag in flags)
     )
     assert (ended.code, talk.policy.requests) == (2, [])
-    assert said in ended.err
+    assert all(fact in ended.err for fact in said)
 
 
 def test_keys_of_the_user_go_to_its_endpoint_and_nowhere_else(

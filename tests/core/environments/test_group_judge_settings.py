@@ -111,7 +111,7 @@ async def test_settings_of_a_judge_that_is_not_asked_for_are_none() -> None:
         (
             RubricAbsoluteEnv,
             ["--env.judge_system_prompt=Judge."],
-            "judge_system_prompt of the judge that evaluates",
+            "the judge_system_prompt .*set steps_per_eval=-1",
         ),
     ],
 )
@@ -129,7 +129,8 @@ async def test_signed_rewards_need_to_know_what_malformed_completions_get(kind: 
     """With the default a policy would gain by malforming what would lose."""
     flags = f"--env.group_judge={kind}", "--env.group_reward_range=signed"
     with pytest.raises(
-        SettingsError, match="below the 0 of malformed completions; set invalid_thinking_reward"
+        SettingsError,
+        match=r"group_reward_range=signed.*, below the 0 .*set invalid_thinking_reward",
     ):
         await opened(ArenaHardEnv, *flags)
     assert await opened(ArenaHardEnv, *flags, "--env.invalid_thinking_reward=-1") is not None
@@ -159,7 +160,7 @@ async def test_arena_hards_protocol_is_that_of_its_tournaments_and_of_no_listwis
     judge = await opened(ArenaHardEnv, "--env.group_judge=tournament", *flags, verb="serve")
     assert judge._settings.judge_protocol == "arena_hard_v0.1"
     assert judge._settings.judge_system_prompt == "Compare."
-    with pytest.raises(SettingsError, match="judge_system_prompt of the judge that evaluates"):
+    with pytest.raises(SettingsError, match=r"the judge_system_prompt .*set steps_per_eval=-1"):
         await opened(
             ArenaHardEnv,
             "--env.group_judge=tournament",
@@ -195,7 +196,7 @@ def test_environment_with_such_settings_needs_a_case_of_its_groups() -> None:
         namespace = {"spec": SPEC, **answers, **more, "__orig_bases__": (base,)}
         return type("Mine", (base.__origin__,), namespace)
 
-    with pytest.raises(TypeError, match="needs the method `group_case`"):
+    with pytest.raises(TypeError, match="the method `group_case`"):
         made()
     assert issubclass(made(group_case=lambda self, task: None).config_type, EnvConfig)
 
@@ -205,7 +206,5 @@ async def test_cost_of_a_tournament_is_said_before_it_is_paid(
 ) -> None:
     caplog.set_level(logging.INFO)
     await opened(ArenaHardEnv, "--env.group_judge=tournament", "--env.group_size=33")
-    assert (
-        "each group plays up to 1122 games, a judge call each (group_size=33 and an anchor, "
-        in caplog.text
-    )
+    assert "up to 1122 games" in caplog.text
+    assert "(group_size=33 and an anchor, " in caplog.text

@@ -76,7 +76,7 @@ def test_members_count_and_fail_and_the_verdicts_are_those_of_the_nearest(tmp_pa
     assert verdicts_of(run) == {"r0": "s", "r1": "s"}
     (failed,) = run.files.failures
     assert (failed["uid"], failed["status"], failed["detail"]) == ("r2", "judge_failed", None)
-    assert "1 members have a score, and the quorum is 2: b: " in failed["error"]
+    assert "1 members " in failed["error"] and "the quorum is 2: b: " in failed["error"]
     wanted = {"part_a": 0.75, "part_b": 0.5, "part_c": 0.0}
     wanted |= {"part_a_missing_rate": 0.0, "part_b_missing_rate": 0.0, "part_c_missing_rate": 0.5}
     wanted |= {
@@ -103,21 +103,9 @@ def test_a_member_that_does_not_count_lends_no_verdicts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "given", "said"),
     [
-        (
-            AspectCritiqueConfig,
-            {"aspects": "correctness"},
-            "judges.x.aspects: all members have that of the env",
-        ),
-        (
-            RubricChecklistConfig,
-            {"formula": "rar"},
-            "judges.x.formula: all members have that of the env",
-        ),
-        (
-            RubricAbsoluteConfig,
-            {"scale_max": 7},
-            "judges.x.scale_max: all members have that of the env",
-        ),
+        (AspectCritiqueConfig, {"aspects": "correctness"}, "judges.x.aspects: all members"),
+        (RubricChecklistConfig, {"formula": "rar"}, "judges.x.formula: all members"),
+        (RubricAbsoluteConfig, {"scale_max": 7}, "judges.x.scale_max: all members"),
         (AspectCritiqueConfig, {"judge": "rubric"}, "judges.x.judge: it is aspect here"),
         (RubricChecklistConfig, {"strictnes": 3}, "strictnes"),
     ],
@@ -136,13 +124,13 @@ def test_a_member_with_a_setting_that_nothing_reads_is_refused(
 @pytest.mark.parametrize("config", [AspectCritiqueConfig, RubricChecklistConfig])
 @pytest.mark.parametrize(("name", "value"), [("role", "judge"), ("group_judge", "listwise")])
 def test_a_jury_judges_each_answer_by_itself(config: Any, name: str, value: str) -> None:
-    with pytest.raises(ValidationError, match=f"nothing reads it with {name}"):
+    with pytest.raises(ValidationError, match=f"a jury .* with {name}"):
         config(judges="a,b", **{name: value})
 
 
 def test_how_scores_make_one_is_a_setting_of_a_jury_alone() -> None:
     with pytest.raises(
-        SettingsError, match=r"jury_rule \(command line\): nothing reads it without --env.judges"
+        SettingsError, match=r"jury_rule \(command line\): .* without --env\.judges"
     ):
         settings_of(AspectCritiqueEnv, "--env.jury_rule=median", verb="evaluate")
     alone = settings_of(AspectCritiqueEnv, verb="evaluate").public()["env"]
@@ -164,6 +152,6 @@ MODELS = [{"name": name, "answers": "answers.jsonl"} for name in "xy"]
     ("name", "value"), [("candidates", MODELS), ("candidates_play", "baseline")]
 )
 def test_candidates_have_no_jury(name: str, value: Any) -> None:
-    with pytest.raises(ValidationError, match=f"nothing reads it with {name}"):
+    with pytest.raises(ValidationError, match=f"a jury .* with {name}"):
         config: Any = ArenaHardConfig
         config(judges="a,b", **{name: value})

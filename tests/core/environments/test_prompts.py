@@ -64,59 +64,55 @@ def test_an_answer_is_scored_from_0_to_1(
         (
             {**ROW, "rubric": {"score1_description": "bad"}},
             "--env.judge=rubric",
-            "rubric: expected text, or an object",
+            ("rubric: expected text",),
         ),
         (
             {**ROW, "rubric": {"criteria": "Right?", "score1_description": "bad"}},
             "--env.judge=peer",
-            "score descriptions",
+            ("score descriptions",),
         ),
         (
             {**ROW, "aspects": 3},
             "--env.judge=aspect",
-            "aspects: expected names or objects, found int",
+            ("aspects: expected names", "found int"),
         ),
         (
             {"category": "physics"},
             "--env.judge=rubric",
-            "a prompt, a text or messages, in prompt or question",
+            ("a prompt, ", "in prompt or question"),
         ),
-        (ROW, "--env.judge=choice", "expected one that sees each response by itself (rubric, "),
+        (ROW, "--env.judge=choice", ("by itself (rubric, ", "found 'choice'")),
         (
             ROW,
             "--env.aspects=harmfulness",
-            "--env.aspects (command line): nothing reads it without --env.judge=aspect",
+            ("--env.aspects (command line): ", "without --env.judge=aspect"),
         ),
-        (
-            ROW,
-            "--env.judge=checklist",
-            "criteria: there are none, and the setting criteria has none for such rows",
-        ),
+        (ROW, "--env.judge=checklist", ("criteria: ", "the setting criteria")),
         (
             {**ROW, "rubrics": [{"criterion": " ", "points": 1}]},
             "--env.judge=checklist",
-            "criterion 1: expected a text",
+            ("criterion 1: expected a text",),
         ),
-        (ROW, "--env.schedule=swiss", "--env.schedule (command line): nothing reads it"),
-        (ROW, "--env.judge=rule", "rule: expected one of number, expression"),
+        (ROW, "--env.schedule=swiss", ("--env.schedule (command line): ", "nothing reads")),
+        (ROW, "--env.judge=rule", ("rule: expected", "number, expression")),
         (
             ROW,
             "--env.rule=number",
-            "--env.rule (command line): nothing reads it without --env.judge=rule",
+            ("--env.rule (command line): ", "without --env.judge=rule"),
         ),
     ],
 )
 def test_what_the_judge_cannot_judge_is_one_line_before_the_first_call(
-    tmp_path: Path, row: object, flag: str, said: str
+    tmp_path: Path, row: object, flag: str, said: tuple[str, ...]
 ) -> None:
     ended = evaluate(tmp_path, row, flag)
     assert ended.code == 2
-    assert said in ended.err
+    assert all(fact in ended.err for fact in said)
     assert not (tmp_path / "run").exists()
 
 
 def test_a_reward_by_turn_needs_a_judgment_of_each_turn() -> None:
-    with pytest.raises(SettingsError, match=r"--env\.reward_by: turn needs judged=turns"):
+    with pytest.raises(SettingsError, match=r"--env\.reward_by: .*judged=turns, .*judged=whole"):
         load_settings(PromptsEnv, ["--offline", "--env.reward_by=turn"], verb="process")
     load_settings(
         PromptsEnv, ["--offline", "--env.reward_by=turn", "--env.judged=turns"], verb="process"

@@ -39,11 +39,8 @@ LOGPROBS = "--env.weighting=logprobs"
             ["weighting=logprobs", "one digit", "0 to 10"],
         ),
         ((LOGPROBS, "--env.scale_min=-1"), ["weighting=logprobs", "one digit", "-1 to 5"]),
-        (("--env.role=judge",), ["role=judge", "a response and a gold score", "run.jsonl"]),
-        (
-            ("--env.score_responses=True",),
-            ["score_responses", "a response and a gold score", "run.jsonl"],
-        ),
+        (("--env.role=judge",), ["role=judge", "a gold score", "run.jsonl"]),
+        (("--env.score_responses=True",), ["score_responses", "a gold score", "run.jsonl"]),
         (("--env.score_responses=True", "--env.role=judge"), ["score_responses", "role=judge"]),
     ],
 )

@@ -135,29 +135,31 @@ def test_policy_as_judge_is_compared_with_gold(tmp_path: Path) -> None:
     [
         (
             {"criteria": None},
-            "row 1: expected criteria in criteria or rubrics or rubric or ",
+            ("row 1: expected criteria", "criteria or rubrics or rubric or "),
         ),
         (
             {"criteria": [{"text": " "}]},
-            "row 1: criteria: criterion 1: expected a text, found a blank one",
+            ("row 1: criteria: criterion 1: ", "found a blank"),
         ),
         (
             {"criteria": None, "rubrics": [{"criterion": "Bad.", "points": -1}]},
-            "row 1: no criterion has positive points",
+            ("row 1: no criterion", "positive points"),
         ),
         (
             {"verdicts": {"cite": 1}},
-            "row 1: verdicts: expected the names of its criteria, found 'cite'",
+            ("row 1: verdicts: ", "found 'cite'"),
         ),
         (
             {"verdicts": [1, "perhaps", 0]},
-            "row 1: expected a gold verdict of yes or no on short, not 'perhaps'",
+            ("row 1: ", "yes or no", "on short, not 'perhaps'"),
         ),
     ],
 )
-def test_bad_rows_are_one_line_before_the_first_call(tmp_path: Path, bad: Row, said: str) -> None:
+def test_bad_rows_are_one_line_before_the_first_call(
+    tmp_path: Path, bad: Row, said: tuple[str, ...]
+) -> None:
     run = check(tmp_path, rows=[row(0, "c", **bad)], judge=JUDGE)
-    assert run.code == 2 and not run.lacks(said)
+    assert run.code == 2 and not run.lacks(*said)
     assert run.judge.requests == []
 
 

@@ -148,10 +148,8 @@ def test_help_of_evaluate_names_the_data_that_count_for_it() -> None:
 
 
 def test_process_says_before_it_begins_how_much_it_will_ask_for() -> None:
-    assert forecast(100, 4, 10) == (
-        "to ask for: 400 completions of the policy (100 groups of 4, each row about 10 times), and "
-        "a judgment of each, "
-        "which may take several calls; --env.total_steps asks for fewer or more groups"
-    )
+    said = forecast(100, 4, 10)
+    assert "400 completions" in said and "(100 groups of 4, each row about 10 times)" in said
+    assert "a judgment" in said and "--env.total_steps" in said
     assert load_settings(ArenaHardEnv, [], verb="process").settings.env.total_steps == 100
     assert load_settings(ArenaHardEnv, [], verb="serve").settings.env.total_steps == 1000

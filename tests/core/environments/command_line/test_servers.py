@@ -61,12 +61,9 @@ def test_url_in_a_stronger_source_replaces_the_list(
 @pytest.mark.parametrize(
     ("openai", "words"),
     [
-        ([], "expected a list of servers"),
-        (["http://x"], "expected a list of servers"),
-        (
-            [{"base_url": ONE}, {"model_name": "m"}],
-            "expected a list of servers, each with a base_url",
-        ),
+        ([], "list of servers, .*base_url"),
+        (["http://x"], "list of servers, .*base_url"),
+        ([{"base_url": ONE}, {"model_name": "m"}], "list of servers, .*base_url"),
         (
             [{"base_url": ONE, "timeout": 1}, {"base_url": TWO}],
             r"openai\.timeout .*server 2 differs",
@@ -75,7 +72,7 @@ def test_url_in_a_stronger_source_replaces_the_list(
             [{"base_url": ONE}, {"base_url": TWO}, {"base_url": TWO, "price": {"input": 1}}],
             r"openai\.price .*server 3",
         ),
-        ([{"base_url": "nonsense"}], "'nonsense' is not a URL"),
+        ([{"base_url": "nonsense"}], "'nonsense' .*not a URL"),
         ([{"base_url": ONE, "unknown": 1}], r"openai\.unknown"),
     ],
 )

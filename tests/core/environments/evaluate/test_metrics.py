@@ -65,11 +65,9 @@ def test_each_way_to_fail_is_counted_and_the_denominator_is_every_row() -> None:
 
 
 def test_without_rows_there_are_no_error_rates_and_that_is_said() -> None:
-    reason = "there are no rows"
-    assert observed([]).left_out == {
-        "eval/judge_error_rate": reason,
-        "eval/policy_error_rate": reason,
-    }
+    left_out = observed([]).left_out
+    assert left_out.keys() == {"eval/judge_error_rate", "eval/policy_error_rate"}
+    assert all("no rows" in reason for reason in left_out.values())
 
 
 def test_what_the_policy_wrote_is_counted_where_it_wrote_something() -> None:
@@ -163,12 +161,11 @@ def test_requests_are_named_where_they_are_not_the_calls(
 def test_notices() -> None:
     samples = [sample(f"row-{n}", status) for n, status in enumerate(STATUSES)]
     (notice,) = describe_failures(outcomes_of(samples), Path("runs/x"))
-    assert notice.startswith(
-        "4 of 8 rows have no score (1 judge_failed, 2 unparsable, 1 policy_failed) and are left "
-        "out of the mean; "
-        "they are listed in runs/x/failures.jsonl."
-    )
-    assert notice.endswith("The last error: row-7: no answer")
+    assert notice.startswith("4 of 8 rows ")
+    assert "(1 judge_failed, 2 unparsable, 1 policy_failed)" in notice
+    assert "left out" in notice and "wrong" not in notice
+    assert "runs/x/failures.jsonl" in notice
+    assert notice.endswith("last error: row-7: no answer")
     assert describe_failures(outcomes_of(samples[:4]), Path("runs/x")) == []
 
 
@@ -177,9 +174,10 @@ def test_notice_where_the_policy_is_the_judge_says_which_rows_count_as_wrong() -
     (all_wrong,) = describe_failures(
         outcomes_of(samples[-1:]), Path("runs/x"), policy_is_judge=True
     )
-    assert all_wrong.startswith("1 of 1 rows have no score (1 policy_failed) and count as wrong;")
+    assert all_wrong.startswith("1 of 1 rows ") and "(1 policy_failed)" in all_wrong
+    assert "count as wrong" in all_wrong and "left out" not in all_wrong
     (some_wrong,) = describe_failures(outcomes_of(samples), Path("runs/x"), policy_is_judge=True)
-    assert "and 1 of them count as wrong, the others are left out of the mean;" in some_wrong
+    assert re.search(r"1 of them .*wrong, the others .*left out", some_wrong)
 
 
 @pytest.mark.parametrize(
@@ -190,17 +188,13 @@ def test_notice_where_the_policy_is_the_judge_says_which_rows_count_as_wrong() -
         (
             ["ok"] * 18 + ["unparsable"] * 2,
             0.05,
-            "10.0 % of the rows have no judgment; env.max_judge_error_rate allows 5.0 %",
+            r"10\.0 % .*no judgment; env\.max_judge_error_rate .*5\.0 %",
         ),
-        (["ok"] * 18 + ["judge_failed", "unparsable"], 0.09, "10.0 % of the rows have no judgment"),
-        (
-            ["ok"] * 18 + ["policy_failed"] * 2,
-            0.05,
-            "10.0 % of the rows have no answer of the policy",
-        ),
+        (["ok"] * 18 + ["judge_failed", "unparsable"], 0.09, r"10\.0 % .*no judgment"),
+        (["ok"] * 18 + ["policy_failed"] * 2, 0.05, r"10\.0 % .*of the policy"),
         (["ok"] + ["judge_failed"] * 9, 1.0, None),
-        (["judge_failed"] * 3, 1.0, "no row has a score; the last error: row-2 failed"),
-        (["policy_failed"], 1.0, "no row has a score; the last error: row-0: no answer"),
+        (["judge_failed"] * 3, 1.0, "no row .*: row-2 failed"),
+        (["policy_failed"], 1.0, "no row .*: row-0: no answer"),
         (["invalid_completion"] * 3, 0.0, None),
     ],
 )
@@ -211,7 +205,7 @@ def test_when_failures_are_too_many(statuses: list[str], highest: float, words: 
         assert problem is None
     else:
         assert problem is not None
-        assert re.match(re.escape(words), problem)
+        assert re.match(words, problem)
 
 
 def row(category: str | None, total: float | None, weight: float = 1.0) -> Sample[object]:

@@ -92,14 +92,14 @@ async def test_tokens_that_it_leaves_out_end_the_sequence(caplog: pytest.LogCapt
         check(rollout, question(), b"caf", whole=False)
         assert rollout.completion.answer == "caf\u00e9 \U0001f9a5!", "the whole text is judged"
     (warning,) = warnings(caplog)
-    assert "no ids for some tokens" in warning
+    assert "no ids" in warning and "some tokens" in warning
 
 
 @pytest.mark.parametrize(
     ("server", "why"),
     [
-        ({"extra_prompt_tokens": 1}, "counted 24 tokens of a prompt"),
-        ({"beside": False}, "no ids of the prompt"),
+        ({"extra_prompt_tokens": 1}, "counted 24 tokens"),
+        ({"beside": False}, "no ids"),
     ],
 )
 async def test_a_prompt_that_is_not_known_for_sure(
@@ -118,7 +118,7 @@ async def test_a_prompt_that_is_not_known_for_sure(
     assert all(rollout.sequence.logprobs is None for rollout in [*first, *second])
     (warning,) = warnings(caplog)
     assert why in warning
-    assert "the tokens may differ from the sampled ones" in warning
+    assert "may differ" in warning
 
 
 async def test_a_server_that_makes_another_prompt_since_it_was_restarted_is_asked_again() -> None:
@@ -173,5 +173,5 @@ async def test_logprobs_of_another_distribution_are_said_once(
             await asked.sample(question(), 2)
         assert len(server.asked("/props")) == 1
     (warning,) = warnings(caplog)
-    assert "importance ratio is wrong" in warning
+    assert "ratio is wrong" in warning
     assert all(mend in warning for mend in mends)

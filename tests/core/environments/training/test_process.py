@@ -132,10 +132,8 @@ def test_what_is_there_stays(arena: Arena) -> None:
 def test_the_number_of_groups_is_needed(arena: Arena, steps: str) -> None:
     run = process(arena, f"--env.total_steps={steps}")
     assert run.ended.code == 2
-    assert (
-        f"--env.total_steps: process needs the number of groups, got {steps}"
-        in run.ended.err.replace("\n", " ")
-    )
+    said = run.ended.err.replace("\n", " ")
+    assert "--env.total_steps: " in said and f"groups, got {steps}" in said
     assert not run.policy.requests
     assert not (arena.path / "data").exists()
 
@@ -152,7 +150,7 @@ def test_too_few_groups(arena: Arena, broken: str) -> None:
         verdict=(lambda uid, index, as_a: refuses) if broken == "judge" else first_wins,
     )
     assert run.ended.code == 1
-    assert "2 of 2 groups could not be scored" in run.ended.err
+    assert re.search("2 of 2 groups .*not be scored", run.ended.err)
     assert "the key is wrong" in run.ended.err
     assert not groups(arena)
     assert len({uid_of(body) for body in run.policy.bodies}) == 6
@@ -187,6 +185,6 @@ def test_without_keep_calls_a_complete_run_keeps_no_answers_and_is_not_resumed(
     assert not list((arena.path / "data" / "arena_hard.run").glob("calls*"))
     run = process(arena, *flags, run_of(arena), "--resume")
     assert run.ended.code == 2
-    assert "the answers were not kept" in run.ended.err.replace("\n", " ")
+    assert "not kept (--keep_calls=False)" in run.ended.err.replace("\n", " ")
     assert not run.policy.requests
     assert len(groups(arena)) == 1

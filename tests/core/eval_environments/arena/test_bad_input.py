@@ -39,12 +39,9 @@ def refused(ended: Ended, *words: str, lines: int = 1) -> None:
         ("--limit=0", ["--limit", "greater than or equal to 1"]),
         (
             "--env.judge_base_url=localhost:8000/v1",
-            ["--env.judge_base_url", "'localhost:8000/v1' is not a URL"],
+            ["--env.judge_base_url", "'localhost:8000/v1'", "not a URL"],
         ),
-        (
-            "--env.model_answers=runs/none",
-            ["runs/none", "no such file of answers or run directory"],
-        ),
+        ("--env.model_answers=runs/none", ["runs/none", "no such file", "run directory"]),
         ("--env.train_prompt_dataset=none.jsonl", ["none.jsonl", "no such file"]),
         ("--env.eval_baseline_dataset=none.csv", ["none.csv", "no such file"]),
         ("--env.data_dir_to_save_evals=/dev/null/x", ["/dev/null/x", "Not a directory"]),
@@ -176,7 +173,7 @@ def test_prompts_without_a_baseline_are_left_out_and_that_is_said_in_one_line(ar
     assert run.code == 0, run.said
     assert [sample["uid"] for sample in run.files.samples] == ["row-1", "row-4"]
     (said,) = (line for line in run.ended.err.splitlines() if "baseline" in line)
-    assert f"3 of 5 prompts have no baseline, such as '{uids[0]}'" in said
+    assert "3 of 5 prompts " in said and f"such as '{uids[0]}'" in said
     assert run.files.metrics["total_samples"] == 2
 
 

@@ -133,7 +133,7 @@ def test_one_row_has_ratings_without_intervals(tmp_path: Path) -> None:
     )
     assert run.code == 0, run.said
     assert run.metrics["rating_ann"] > run.metrics["rating_bob"] > 1000
-    assert run.left_out["rating_ann_ci_low"] == "one row says nothing about how much rows vary"
+    assert "one row" in run.left_out["rating_ann_ci_low"]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -54,7 +55,8 @@ def test_failure_of_an_endpoint_is_no_loss_and_is_mended_by_resuming(
     )
     broken = {"bob": answering("bob", failing=("row-1",))}
     run = here.compare(flag, candidates=["ann", "bob"], verdict=verdict, policies=broken)
-    assert run.code == 1 and "12.5 % of the candidates' answers are missing" in run.said
+    assert run.code == 1
+    assert re.search(r"12\.5 % .*answers are missing", run.said)
     assert run.metrics["missing_answers_bob"] == 1 and run.metrics["answer_error_rate"] == 0.125
     games = {sample["uid"]: sample["detail"]["games"] for sample in run.files.samples}
     assert all("bob" not in (game["first"], game["second"]) for game in games["row-1"])
@@ -94,7 +96,7 @@ def test_failed_game_costs_that_game(tmp_path: Path) -> None:
         "--resume", "--env.max_judge_error_rate=0.01", candidates=["ann", "bob"], verdict=verdict
     )
     assert strict.code == 1
-    assert "4.2 % of the games (a judge's comparison of two answers) have no verdict" in strict.said
+    assert re.search(r"4\.2 % of the games .*no verdict", strict.said)
     assert strict.games == [("row-2", "ann", "bob")], "only that game is asked for again"
 
 
@@ -139,8 +141,8 @@ def test_player_whom_no_game_connects_has_no_rating(tmp_path: Path) -> None:
     here = contest(tmp_path, 3)
     broken = {"bob": answering("bob", failing=here.uids)}
     run = here.compare(PATIENT, candidates=["ann", "bob"], policies=broken)
-    assert run.left_out["rating_bob"] == "no game connects it with the baseline"
-    assert run.left_out["winrate_bob_vs_baseline_ci_low"] == "they have not met"
+    assert "no game" in run.left_out["rating_bob"]
+    assert "not met" in run.left_out["winrate_bob_vs_baseline_ci_low"]
     assert "rating_ann" in run.metrics
     assert (
         run.table("ratings.csv")[-1]["name"] == "bob"

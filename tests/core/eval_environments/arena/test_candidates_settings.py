@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -19,28 +20,28 @@ A, B = {"name": "a", "answers": "a.jsonl"}, {"name": "b", "base_url": "http://12
 @pytest.mark.parametrize(
     ("candidates", "flags", "said"),
     [
-        ([A], (), "one candidate, 'a', cannot be compared with others"),
-        ([A, {**B, "name": "A"}], (), "models with the same name, as metrics have it: 'a', 'A'"),
-        ([A, {**B, "name": "Baseline"}], (), "'Baseline' cannot be a candidate's name"),
-        ([A, {**B, "name": "a vs b"}], (), "'a vs b' cannot be a candidate's name"),
-        ([A, B], (), "a.jsonl: there is no such file"),
+        ([A], (), "one candidate, 'a', "),
+        ([A, {**B, "name": "A"}], (), "the same name, .*: 'a', 'A'"),
+        ([A, {**B, "name": "Baseline"}], (), "'Baseline' .*a candidate's name"),
+        ([A, {**B, "name": "a vs b"}], (), "'a vs b' .*a candidate's name"),
+        ([A, B], (), r"a\.jsonl: .*no such file"),
         (
             [A, B],
             ("--env.model_answers=a.jsonl",),
-            "--env.model_answers: give answers, or a run",
+            r'--env\.model_answers: .*as a candidate: .*"answers":',
         ),
         (
             [A, B],
             ("--env.judge_critique_rounds=1",),
-            "--env.judge_critique_rounds: games of a tournament have no",
+            r"--env\.judge_critique_rounds: .*expected 0, found 1, .*candidates_play=baseline",
         ),
+        ([A, B], ("--env.cluster_winrates=True",), r"--env\.cluster_winrates: .*one model only"),
+        ([A, B], ("--env.candidates_play=league",), r"--env\.candidates_play"),
         (
-            [A, B],
-            ("--env.cluster_winrates=True",),
-            "--env.cluster_winrates: win rates of clusters are for one model",
+            [],
+            ("--env.candidates_play=baseline",),
+            r"--env\.candidates_play: .*no candidates; .*--env\.candidates ",
         ),
-        ([A, B], ("--env.candidates_play=league",), "--env.candidates_play"),
-        ([], ("--env.candidates_play=baseline",), "--env.candidates_play: there are no candidates"),
     ],
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else "",
 )
@@ -54,7 +55,7 @@ def test_what_cannot_be_compared_is_refused_in_one_line(
     monkeypatch.chdir(tmp_path)
     run = contest(tmp_path, 2).compare(*flags, candidates=candidates)
     assert run.code == 2, run.said
-    assert said in " ".join(run.said.split())
+    assert re.search(said, " ".join(run.said.split()))
     assert run.judge.bodies == []
 
 
@@ -103,7 +104,7 @@ def test_run_of_one_policy_is_a_candidate(tmp_path: Path) -> None:
     assert run.code == 0, run.said
     said = [sample["detail"]["answers"][1]["answer"] for sample in run.files.samples]
     assert said == [answer_of("bob", uid) for uid in here.uids]
-    assert f"bob: The completions are those of {alone.files.path} " in run.ended.err
+    assert re.search(rf"bob: .*those of {re.escape(str(alone.files.path))} ", run.ended.err)
 
 
 @pytest.mark.slow

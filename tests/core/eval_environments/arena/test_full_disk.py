@@ -38,8 +38,8 @@ def test_disk_that_has_room_again_costs_no_row_and_no_call(
     assert run.code == 0, run.said
     assert run.files.without_run() == whole.files.without_run()
     assert (len(run.judge.requests), len(run.policy.requests)) == (24, 12)
-    assert run.said.count("cannot be written to: No space left on device") == 1
-    assert "can be written to again" in run.said
+    assert run.said.count(": No space left on device") == 1
+    assert "written to again" in run.said
 
 
 def _full(disk: RefusingDisk) -> None:

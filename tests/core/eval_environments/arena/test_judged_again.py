@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -118,7 +119,7 @@ def test_completions_of_a_stand_in_are_said_to_be_of_one(arena: Arena) -> None:
     for of, name in (("run", "again"), ("again", "and-again")):
         run = arena.evaluate(f"--env.model_answers={arena.path / of}", run=name)
         assert run.code == 0, run.said
-        assert "It is an offline stand-in: these numbers are no benchmark result." in run.said
+        assert re.search("offline stand-in: .*no benchmark result", run.said)
 
 
 @pytest.mark.slow
@@ -154,7 +155,7 @@ def test_run_that_changes_while_it_is_judged_again_is_said(arena: Arena) -> None
         judge_script=judging,
     )
     assert run.code == 2
-    assert f"{path}: the run has changed since its answers were looked up" in run.said
+    assert f"{path}: " in run.said and "has changed" in run.said
     assert "Traceback" not in run.said
 
 
@@ -164,9 +165,9 @@ def test_run_that_changes_while_it_is_judged_again_is_said(arena: Arena) -> None
     [
         (
             lambda path: (path / "samples.jsonl").write_text('{"uid": "row-0"}\n'),
-            "none of its lines can be read",
+            "samples.jsonl: none ",
         ),
-        (lambda path: [entry.unlink() for entry in path.iterdir()], "is no run directory"),
+        (lambda path: [entry.unlink() for entry in path.iterdir()], " no run directory: "),
         (lambda path: (path / "metrics.json").write_text("[]"), "metrics.json: expected an object"),
     ],
 )

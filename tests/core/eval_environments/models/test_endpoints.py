@@ -53,11 +53,11 @@ def test_models_from_json_and_from_a_list() -> None:
 @pytest.mark.parametrize(
     ("models", "words"),
     [
-        ([{"name": "a"}], "'a' needs either a base_url or a file of answers"),
+        ([{"name": "a"}], "'a' needs .*base_url or .*answers"),
         ([{"base_url": LOCAL}], "name"),
         (
             [{"name": "a", "base_url": LOCAL}, {"name": "a", "answers": "a.jsonl"}],
-            "two models have the name 'a'",
+            "two models .*'a'",
         ),
         ([{"name": "a", "base_url": "nowhere"}], "base_url"),
         ([{"name": "a", "base_url": LOCAL, "max_concurrency": 0}], "max_concurrency"),
@@ -136,8 +136,7 @@ def test_a_key_goes_to_no_host_but_its_own(monkeypatch: pytest.MonkeyPatch) -> N
     assert key_of(ModelSettings(name="a", base_url=FAR, api_key_env="OPENAI_API_KEY")) == KEY
     with pytest.raises(
         SettingsError,
-        match=r"'a': api_key_env: models\.example needs an API key; OPENAI_API_KEY is only sent to "
-        r"api\.openai\.com",
+        match=r"'a': api_key_env: models\.example .*OPENAI_API_KEY .*only sent to api\.openai\.com",
     ):
         key_of(ModelSettings(name="a", base_url=FAR))
 

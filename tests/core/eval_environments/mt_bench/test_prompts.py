@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,7 @@ def test_prompts_of_the_user(tmp_path: Path) -> None:
     [
         (
             {"prompt_template": "Rate {question} and {answer}."},
-            "on a line between two of MT-Bench's markers",
+            "judge_prompts, single-v1: .*MT-Bench's markers",
         ),
         ({"output_format": "[[rating_a,rating_b]]"}, r"expected \[\[rating\]\]"),
         ({"system_prompt": ""}, "a system_prompt"),
@@ -113,7 +114,7 @@ def test_other_prompts_are_refused(change: Json, expected: str) -> None:
 
 
 def test_a_text_that_is_no_file_of_prompts_is_told_how_to_name_one() -> None:
-    with pytest.raises(SettingsError, match="judge_prompts: expected @FILE with lines of JSON"):
+    with pytest.raises(SettingsError, match="judge_prompts: expected @FILE "):
         _ = read_templates("my_prompts.jsonl")
 
 
@@ -123,32 +124,32 @@ def test_a_text_that_is_no_file_of_prompts_is_told_how_to_name_one() -> None:
         (
             "question",
             {"question_id": "row-0", "turns": ["Why?", ""]},
-            "a list of 1 or 2 texts in turns",
+            "1 or 2 texts in turns",
         ),
         (
             "question",
             {"question_id": "row-0", "turns": ["a", "b", "c"]},
-            "a list of 1 or 2 texts in turns",
+            "1 or 2 texts in turns",
         ),
         (
             "question",
             {"question_id": "row-9", "category": "math", "turns": ["Why?"]},
-            "no answer to question 'row-9'",
+            r"--env\.reference_dataset: no answer .*'row-9'",
         ),
         (
             "reference",
             {"question_id": "row-1", "choices": []},
-            "a list of 2 texts in choices.0.turns",
+            r" 2 texts in choices\.0\.turns",
         ),
         (
             "baseline",
             {"question_id": "row-0", "choices": [{"turns": ["one"]}]},
-            "a list of 2 texts in choices.0.turns",
+            r" 2 texts in choices\.0\.turns",
         ),
         (
             "baseline",
             {"question_id": "row-7"},
-            "--env.baseline_dataset: no answer to question 'row-0'",
+            r"--env\.baseline_dataset: no answer .*'row-0'",
         ),
     ],
 )
@@ -158,7 +159,7 @@ def test_rows_that_cannot_be_used(name: str, line: Json, expected: str, tmp_path
         tmp_path, None, f"--env.{name}_dataset={tmp_path / 'wrong.jsonl'}", baseline=True
     )
     assert run.ended.code == 2, run.ended.said
-    assert expected in run.ended.err
+    assert re.search(expected, run.ended.err)
     assert run.policy.requests == run.judge.requests == []
 
 

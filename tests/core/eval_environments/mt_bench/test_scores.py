@@ -155,7 +155,7 @@ def test_file_of_one_answer_a_question_is_refused(tmp_path: Path) -> None:
     (tmp_path / "answers.jsonl").write_text(lines)
     run = evaluate(tmp_path, rating, f"--env.model_answers={tmp_path / 'answers.jsonl'}")
     assert run.ended.code == 2
-    assert "1 of 2 turns have an answer" in run.ended.err
+    assert "question 'row-0': 1 of 2 turns " in run.ended.err
     assert run.judge.requests == []
 
 

@@ -49,9 +49,8 @@ def test_other_number_of_verdicts_is_refused(tmp_path: Path) -> None:
     assert evaluate(tmp_path, rows=CHOICES).code == 0
     second = again(tmp_path, SWAP)
     assert second.code == 2
-    assert (
-        "'row-0' cannot be judged again: completions there: 1, conversations here: 2" in second.said
-    )
+    assert "row 'row-0' " in second.said
+    assert "completions there: 1, conversations here: 2" in second.said
 
 
 @pytest.mark.slow
@@ -59,7 +58,7 @@ def test_other_order_of_the_answers_is_refused(tmp_path: Path) -> None:
     assert evaluate(tmp_path, rows=CHOICES).code == 0
     second = again(tmp_path, "--env.seed=9")
     assert second.code == 2
-    assert "the policy was shown other answers, or in another order" in second.said
+    assert "shown other answers" in second.said
 
 
 @pytest.mark.slow
@@ -74,10 +73,7 @@ def test_row_of_which_one_order_was_answered_is_no_answer(tmp_path: Path) -> Non
     calls.write_text("".join(half))
     second = again(tmp_path, SWAP)
     assert second.code == 2
-    assert (
-        "'row-3' cannot be judged again: that run stopped after answer 1 of 2 of the policy"
-        in second.said
-    )
+    assert "row 'row-3' " in second.said and "after answer 1 of 2 " in second.said
 
 
 def test_verdicts_on_changed_answers_are_refused_in_an_interrupted_run_too(tmp_path: Path) -> None:
@@ -87,4 +83,4 @@ def test_verdicts_on_changed_answers_are_refused_in_an_interrupted_run_too(tmp_p
     (tmp_path / "run.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     second = again(tmp_path)
     assert second.code == 2
-    assert "the policy was asked something else" in second.said
+    assert "asked something else" in second.said

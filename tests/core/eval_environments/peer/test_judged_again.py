@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +83,7 @@ def test_candidate_that_the_run_does_not_have(tmp_path: Path) -> None:
             run="again",
         )
         assert again.code == 2
-        assert (
-            "the run has no candidate 'charlie'; its candidates are 'alpha', 'bravo'" in again.said
-        )
+        assert re.search("no candidate 'charlie'; .*'alpha', 'bravo'", again.said)
         assert models.asked() == []
 
 

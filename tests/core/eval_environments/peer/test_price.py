@@ -15,10 +15,9 @@ def said(*models: ModelSettings, rounds: int = 0) -> str:
 def test_price_of_models_that_all_have_prices() -> None:
     # 1000 answers of 100 + 500 tokens and 1000 judgments of 700 + 150 tokens by the priced one, the
     # rest is free.
-    assert said(PRICED, FREE) == (
-        "2000 answers, 2000 judgments: 4000 calls; about $2.10 at 500 tokens an answer and 150 a "
-        "judgment"
-    )
+    price = said(PRICED, FREE)
+    assert price.startswith("2000 answers, 2000 judgments: 4000 calls; about $2.10 ")
+    assert "500 tokens an answer" in price and "150 a judgment" in price
 
 
 def test_rounds_multiply_the_judgments_and_their_price() -> None:
@@ -28,6 +27,6 @@ def test_rounds_multiply_the_judgments_and_their_price() -> None:
 
 
 def test_price_is_unknown_if_one_model_lacks_a_price_and_the_model_is_named() -> None:
-    assert said(PRICED, UNPRICED).endswith(
-        "; the cost is unknown (set price_input and price_output of unpriced)"
-    )
+    price = said(PRICED, UNPRICED)
+    facts = "cost is unknown", "price_input", "price_output of unpriced"
+    assert "$" not in price and all(fact in price for fact in facts)

@@ -93,7 +93,7 @@ def test_a_judge_without_scores_is_no_judge() -> None:
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ([[NAN, NAN], [NAN, NAN]], "there is no score"),
+        ([[NAN, NAN], [NAN, NAN]], "no score"),
         ([[10, NAN], [NAN, 20]], "falls apart"),
         ([[10, 20, NAN, NAN], [NAN, NAN, 30, 40]], "falls apart"),
     ],

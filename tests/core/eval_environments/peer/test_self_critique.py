@@ -255,6 +255,6 @@ def test_what_is_shown_names_the_models_and_no_others(example: Ran) -> None:
     names = ", ".join(MODELS)
     assert (general["model_name"], general["judge_model_name"]) == (names, names)
     assert f"self_critique: {names}, judged by {names}\n" in ended.ended.out
-    for wrong in ("answers of the dataset", "gpt-4", "claude"):
+    for wrong in ("of the dataset", "gpt-4", "claude"):
         assert wrong not in ended.said
         assert wrong not in str(general)

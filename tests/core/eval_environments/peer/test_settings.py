@@ -98,8 +98,8 @@ def no_query(models: Bench) -> list[str]:
 
 WRONG: list[tuple[Callable[[Bench], list[str]], list[str]]] = [
     (lambda models: [], ["--env.candidates", "models to compare"]),
-    (no_key_named, ["'far'", "api_key_env", "models.example", "name the environment variable"]),
-    (nobody_judges, ["--env.judges", "no judge has a candidate to score", "env.include_self"]),
+    (no_key_named, ["'far'", "api_key_env", "models.example", "only sent to"]),
+    (nobody_judges, ["--env.judges", "no judge has", "env.include_self"]),
     (only_answers, ["--env.judges", "no model judges"]),
     (judge_with_answers, ["--env.judges", "'old'", "cannot judge"]),
     (answer_missing, ["old.jsonl", "no answer for 1 of 1 rows", "'q0'"]),
