@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from typing import Any
 
 import pytest
@@ -29,40 +28,39 @@ MESSAGES = [{"role": "user", "content": "How many?"}]
 @pytest.mark.parametrize(
     ("question", "answers", "said"),
     [
-        ("How many?", [None], "answers[0]: expected a text or a list of messages, found None"),
+        ("How many?", [None], r"^answers\[0\]: .*list of messages, found None$"),
         (
             "How many?",
             ["Eight.", NAN],
-            "answers[1]: expected a text or a list of messages, found nan (float)",
+            r"^answers\[1\]: .*list of messages, found nan \(float\)$",
         ),
-        ("How many?", None, "answers: expected a text or a list of texts, found None"),
-        ("How many?", {"a": "b"}, "answers: expected a text or a list of texts, found a dict"),
-        (MESSAGES, ["Eight."], "question: expected a text, found a list"),
+        ("How many?", None, "^answers: .* texts, found None$"),
+        ("How many?", {"a": "b"}, "^answers: .* texts, found a dict$"),
+        (MESSAGES, ["Eight."], "^question: expected a text, .*a list$"),
     ],
 )
 @pytest.mark.parametrize("kind", [RubricJudge, AspectJudge, PeerJudge, ArenaHardJudge])
 def test_a_wrong_argument_is_named(kind: Any, question: Any, answers: Any, said: str) -> None:
     judge = kind("Is it right?") if kind in (RubricJudge, PeerJudge) else kind()
     others = {"baseline": "Six."} if kind is ArenaHardJudge else {}
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=said):
         judge.judge_sync(question, answers, **others)
-    assert str(error.value) == said
 
 
 @pytest.mark.parametrize("kind", [ListwiseJudge, TournamentJudge])
 @pytest.mark.parametrize(
     ("answers", "others", "said"),
     [
-        (8, {}, "answers: expected a text or a list"),
-        ([8, "a"], {}, "answers[0]: expected"),
-        (["a", "b"], {"reference": NAN}, "reference: expected a text, found nan"),
-        (["a", "b"], {"baseline": 3}, "baseline: expected a text, found 3"),
+        (8, {}, "answers: .*list"),
+        ([8, "a"], {}, r"answers\[0\]: expected"),
+        (["a", "b"], {"reference": NAN}, "reference: expected a text, .*nan"),
+        (["a", "b"], {"baseline": 3}, "baseline: expected a text, .*3"),
     ],
 )
 def test_a_wrong_argument_of_a_judge_of_groups_is_named(
     kind: Any, answers: Any, others: Any, said: str
 ) -> None:
-    with pytest.raises(DataError, match="^" + re.escape(said)):
+    with pytest.raises(DataError, match=f"^{said}"):
         kind().judge_sync("How many?", answers, **others)
 
 
@@ -109,32 +107,31 @@ def test_many_rows_are_judged_with_progress(capsys: pytest.CaptureFixture[str]) 
     [
         (
             {"question": "Q"},
-            "rows[1]: found no 'answer'; this judge takes question, answer, baseline",
+            ": found no 'answer'; .*takes question, answer, baseline",
         ),
         (
             {"question": "Q", "answer": "A"},
-            "rows[1]: found no 'baseline'; this judge takes question, answer, baseline",
+            ": found no 'baseline'; .*takes question, answer, baseline",
         ),
         (
             {"question": "Q", "answer": "A", "baseline": "B", "baselin": 3},
-            "rows[1]: found the unknown 'baselin'; this",
+            ": found the unknown 'baselin'; ",
         ),
         (
             {"question": "Q", "answer": "A", "baseline": "B", "score": 3},
-            "rows[1]: 'score' is a column of the table",
+            ": 'score' is a column",
         ),
         (
             {"question": "Q", "answer": None, "baseline": "B"},
-            "rows[1].answer: expected a text or a list of messages",
+            r"\.answer: expected a text",
         ),
-        ("Q", "rows[1]: expected a mapping by name, found a str"),
+        ("Q", ": expected a mapping.* a str"),
     ],
 )
 def test_a_wrong_row_is_named_before_the_first_call(row: Any, said: str) -> None:
     rows = [{"question": "Q", "answer": "A", "baseline": "B"}, row]
-    with pytest.raises(DataError) as error:
+    with pytest.raises(DataError, match=rf"^rows\[1\]{said}"):
         ArenaHardJudge().many_sync(rows)
-    assert str(error.value).startswith(said)
 
 
 def test_a_long_table_prints_short(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -158,7 +155,7 @@ def test_a_table_becomes_one_of_pandas_or_says_what_is_missing(
     assert isinstance(frame, pandas.DataFrame) and list(frame["answer"]) == ["a", "b"]
     assert frame["score"].mean() == 1.0 and frame["score"].isna().tolist() == [False, True]
     monkeypatch.setitem(__import__("sys").modules, "pandas", None)
-    with pytest.raises(SettingsError, match=r"^to_pandas needs pandas: pip install pandas$"):
+    with pytest.raises(SettingsError, match=r"^to_pandas .*pip install pandas$"):
         table.to_pandas()
 
 

@@ -39,7 +39,7 @@ def test_scores_of_a_group_are_in_the_order_of_the_answers() -> None:
         text in shown(endpoint.bodies[0])
         for text in ("Be brief.", "Q?", "The reference.", "The context.")
     )
-    assert "the orders agree on 3 of 3 pairs" in str(table) and "of 3: 0.9" in str(table)
+    assert "3 of 3 pairs" in str(table) and "of 3: 0.9" in str(table)
 
 
 def test_score_with_a_baseline_says_how_an_answer_compares_with_it() -> None:
@@ -70,13 +70,9 @@ def test_empty_answers_are_not_judged_and_say_so() -> None:
 
 def test_a_wrong_conversation_is_an_error_that_names_the_answer() -> None:
     judge = ListwiseJudge(offline=True)
-    with pytest.raises(
-        DataError, match=r"answers\[1\]: expected a text or a list of messages, 0\.role: .*required"
-    ):
+    with pytest.raises(DataError, match=r"answers\[1\]: .*list of messages, 0\.role: .*required"):
         judge.judge_sync("Q?", ["fine", [{"content": "no role"}]])
-    with pytest.raises(
-        DataError, match=r"the question: expected a text or a list of messages, found 5 \(int\)"
-    ):
+    with pytest.raises(DataError, match=r"the question: .*list of messages, found 5 \(int\)"):
         judge.judge_sync(5, ["fine", "well"])  # type: ignore[arg-type]
 
 
@@ -101,7 +97,7 @@ def test_conversations_are_written_out_and_what_all_share_is_shown_once() -> Non
         ]
         table = judge.judge_sync(question, [*answers, [{"role": "assistant", "content": None}]])
         picture = [{"role": "user", "content": [{"type": "image_url"}]}]
-        with pytest.raises(DataError, match="a part of type image, which no judge is shown"):
+        with pytest.raises(DataError, match=r"type image, .*no judge"):
             judge.judge_sync(picture, answers)
     assert table.scores == [0.9, 0.2, 0.5, None], "the last one has no text of the policy"
     prompt = shown(endpoint.bodies[0])
@@ -115,7 +111,7 @@ def test_conversations_are_written_out_and_what_all_share_is_shown_once() -> Non
 
 
 def test_settings_that_a_judge_of_groups_does_not_have_are_refused() -> None:
-    with pytest.raises(SettingsError, match="schedule: unknown setting of a judge"):
+    with pytest.raises(SettingsError, match="schedule: unknown setting"):
         ListwiseJudge(schedule="all")
     with pytest.raises(
         SettingsError, match="schedule: input should be 'all', 'swiss', 'balanced' or 'circular'"

@@ -104,7 +104,7 @@ def test_checklist_judge_takes_criteria_once_or_with_each_question() -> None:
 
 def test_a_misspelt_setting_is_an_error_that_names_the_right_one() -> None:
     with pytest.raises(
-        SettingsError, match="judge_temprature: unknown setting of a judge, did you mean judge_temp"
+        SettingsError, match=r"judge_temprature: unknown setting.* did you mean judge_temp"
     ):
         RubricJudge("Is it right?", judge_temprature=0.1)
 
@@ -142,18 +142,16 @@ def test_every_public_name_is_there_and_no_other() -> None:
 
 
 def test_judge_of_ones_own_refuses_what_nothing_would_read() -> None:
-    with pytest.raises(SettingsError, match="judge_critique_rounds: only built-in judges read it"):
+    with pytest.raises(SettingsError, match="judge_critique_rounds: only built-in judges"):
         OwnJudge(peer, judge_critique_rounds=1)
-    with pytest.raises(SettingsError, match="scale_max: unknown setting of a judge"):
+    with pytest.raises(SettingsError, match="scale_max: unknown setting"):
         OwnJudge(peer, scale_max=10)
 
 
 def test_prompt_without_a_name_in_a_file_is_told_when_it_is_needed() -> None:
     nameless = PromptFormat(("ANSWER",), ("ANSWER",), lambda shown: "yes")
     judge = OwnJudge(peer, offline=True, offline_prompts=[nameless])
-    with pytest.raises(
-        SettingsError, match=r"offline: give the prompt with the sections \('ANSWER',\) a name"
-    ):
+    with pytest.raises(SettingsError, match=r"offline: .*sections \('ANSWER',\) a name"):
         judge.judge_sync("Q?", "A")
 
 
@@ -171,7 +169,7 @@ def test_reward_of_parts_takes_what_its_parts_are_shown() -> None:
             {"question": "Legs?", "answer": answer, "reference": "8"} for answer in ("8", "6", "")
         ]
         table = judge.many_sync(rows, progress=False)
-        with pytest.raises(DataError, match="aspects: there is no aspect 'x'"):
+        with pytest.raises(DataError, match=r"aspects: .*no aspect 'x'"):
             judge.judge_sync("Legs?", "8", aspects="x")
     assert table.scores == [(1 + 3 * 0.75) / 4, 3 * 0.75 / 4, None]
     assert [part.score for part in table[0].detail.parts] == [1.0, 0.75]
@@ -182,9 +180,9 @@ def test_reward_of_parts_takes_what_its_parts_are_shown() -> None:
     [
         (
             {"rule": "number", "judge_temperature": 0.5},
-            "judge_temperature: it has no effect, since a rule calls",
+            "judge_temperature: .*no effect, .*a rule",
         ),
-        ({"rule": "length"}, "rule_hard_limit: the rule length needs it"),
+        ({"rule": "length"}, "rule_hard_limit: .*length needs it"),
     ],
 )
 def test_settings_that_a_rule_cannot_use_are_refused(
@@ -259,9 +257,7 @@ def test_an_answer_may_be_a_conversation_whose_trace_the_judge_reads() -> None:
 def test_what_no_judge_is_shown_names_the_answer() -> None:
     picture = [{"role": "assistant", "content": [{"type": "audio", "audio": "x"}]}]
     with RuleJudge(rule="tool_called", rule_expected="look") as rule:
-        with pytest.raises(DataError, match=r"^answers\[1\]: a message has a part of type audio"):
+        with pytest.raises(DataError, match=r"^answers\[1\]: .*part of type audio"):
             rule.judge_sync("How many?", ["Eight.", picture])
-        with pytest.raises(
-            DataError, match=r"^rows\[0\]\.answer: a message has a part of type audio"
-        ):
+        with pytest.raises(DataError, match=r"^rows\[0\]\.answer: .*part of type audio"):
             rule.many_sync([{"question": "How many?", "answer": picture}])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,22 +21,22 @@ ROW = {"question": "How many?", "answer": "Eight.", "reference": "8"}
 @pytest.mark.parametrize(
     ("prompt", "others", "said"),
     [
-        (PROMPT, {}, "scale: a prompt needs one, such as"),
+        (PROMPT, {}, r"scale: .*\(1, 5\).* or 'yes/no'"),
         (
             PROMPT,
             {"scale": (5, 1)},
-            "judge_prompt: scale: expected a lowest and a higher score, found 5 and 1",
+            "judge_prompt: scale: .*lowest.*higher score, found 5 and 1",
         ),
         (
             PROMPT,
             {"scale": {True: 1, False: 0}},
-            "judge_prompt: scale: expected labels that are texts, found True",
+            "judge_prompt: scale: expected labels .*texts, found True",
         ),
-        (PROMPT, {"scale": (1, 5), "verdict": {"at": "S:"}}, "judge_prompt.verdict.at: "),
+        (PROMPT, {"scale": (1, 5), "verdict": {"at": "S:"}}, r"judge_prompt\.verdict\.at: "),
         (
             PROMPT,
             {"scale": (1, 5), "system": "{response}"},
-            "judge_prompt: system: {response} in a system message",
+            "judge_prompt: system: {response} .*system message",
         ),
         (
             "Rate it.\n{reponse}",
@@ -45,25 +46,21 @@ ROW = {"question": "How many?", "answer": "Eight.", "reference": "8"}
         ("judge.yaml", {"scale": (1, 5)}, "scale: the prompt file judge.yaml sets it"),
         ("judge.yaml", {"verdict": {"after": "S:"}}, "verdict: the prompt file judge.yaml sets it"),
         ("judge.yaml", {"optional": ["context"]}, "optional: the prompt file judge.yaml sets it"),
-        (
-            "judge.yaml",
-            {},
-            "judge_prompt: judge.yaml: the prompt file cannot be read: No such file or directory",
-        ),
+        ("judge.yaml", {}, r"judge_prompt: judge\.yaml: .*cannot be read: No such file"),
         (
             PROMPT,
             {"scale": (1, 5), "judge_prompt": "judge.yaml"},
-            "judge_prompt: pass it as the first argument, prompt",
+            "judge_prompt: .*first argument, prompt",
         ),
         (
             PROMPT,
             {"scale": (1, 5), "judge_system_prompt": "Rate {response}."},
-            "judge_system_prompt: {response} in a sys",
+            "judge_system_prompt: {response} .*system message",
         ),
         (
             PROMPT,
             {"scale": "yes/no", "weighting": "logprobs"},
-            "weighting: logprobs needs a scale of whole numbers",
+            "weighting: logprobs .*whole numbers",
         ),
     ],
 )
@@ -72,7 +69,7 @@ def test_a_wrong_prompt_or_setting_is_one_line(
 ) -> None:
     with pytest.raises(SettingsError) as raised:
         PromptJudge(prompt, **others)
-    assert str(raised.value).startswith(said)
+    assert re.match(said, str(raised.value))
     assert "\n" not in str(raised.value)
 
 
@@ -82,17 +79,15 @@ def test_what_the_prompt_does_not_show_and_what_it_lacks_is_refused_before_the_f
         for given, said in (
             (
                 {"context": "C", "reference": "8"},
-                "context: this judge does not read it; leave it out (it reads question, answer, reference)",
+                r"context: .*\(it reads question, answer, reference\)",
             ),
-            ({}, "reference: the prompt shows it, and there is none"),
-            ({"reference": 8}, "reference: expected a text, found 8 (int)"),
+            ({}, "reference: .*prompt shows it"),
+            ({"reference": 8}, r"reference: expected a text, .*8 \(int\)"),
         ):
             with pytest.raises(DataError) as raised:
                 judge.judge_sync("How many?", ["Eight.", "Six."], **given)
-            assert str(raised.value).startswith(said)
-        with pytest.raises(
-            DataError, match=r"^rows\[1\]\.reference: the prompt shows it, and there is none"
-        ):
+            assert re.match(said, str(raised.value))
+        with pytest.raises(DataError, match=r"^rows\[1\]\.reference: .*prompt shows it"):
             judge.many_sync([ROW, {**ROW, "reference": None}], progress=False)
         assert endpoint.requests == []
         assert judge.judge_sync("How many?", "Eight.", reference="8").scores == [4.0]
@@ -111,9 +106,7 @@ def test_columns_that_the_prompt_does_not_show_come_back_and_one_line_says_so(
         "C",
         7,
     )
-    assert (
-        "this judge does not read these columns; the table keeps them: context, id" in caplog.text
-    )
+    assert "these columns; " in caplog.text and "keeps them: context, id" in caplog.text
 
 
 def test_a_jury_refuses_what_none_of_its_members_is_shown(tmp_path: Path) -> None:
@@ -123,10 +116,8 @@ def test_a_jury_refuses_what_none_of_its_members_is_shown(tmp_path: Path) -> Non
     jury = Jury(members, judge_base_url="http://127.0.0.1:9/v1")
     with pytest.raises(
         DataError,
-        match=r"^reference: this judge does not read it; leave it out \(it reads question, answer, context, rub",
+        match=r"^reference: .*\(it reads question, answer, context, rub",
     ):
         jury.judge_sync("How many?", "Eight.", reference="8", rubric="Is it right?")
-    with pytest.raises(
-        DataError, match=r"^member score: rubric: the prompt shows it, and there is none"
-    ):
+    with pytest.raises(DataError, match=r"^member score: rubric: .*prompt shows it"):
         jury.judge_sync("How many?", "Eight.", context="Be kind.")

@@ -71,7 +71,7 @@ def test_file_that_changes_while_it_is_read_is_an_error_that_names_it(
         return found
 
     monkeypatch.setattr(pyarrow.ipc, "open_stream", loaded_and_written_to)
-    with pytest.raises(DataError, match=rf"{name}: the file changed while it was read"):
+    with pytest.raises(DataError, match=rf"{name}: .*changed while"):
         read_table(path)
 
 

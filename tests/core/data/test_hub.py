@@ -56,13 +56,9 @@ def test_tokenizer_and_dataset_without_the_hub_are_one_line_each(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("HF_ENDPOINT", NOWHERE)
-    with pytest.raises(
-        SettingsError, match=r"the hub cannot be reached.*not in the cache"
-    ) as tokenizer:
+    with pytest.raises(SettingsError, match=r"cannot be reached.*tokenizer.* cache") as tokenizer:
         _ = Retokenizer("some-lab/some-model").tokenizer
-    with pytest.raises(
-        DataError, match=r"the hub cannot be reached: .*only cached data sets"
-    ) as dataset:
+    with pytest.raises(DataError, match=r"cannot be reached: .*only cached") as dataset:
         load_rows("some-lab/some-rows", split="train")
     assert "--env.tokenizer_name" in str(tokenizer.value) and "'some-lab/some-model'" in str(
         tokenizer.value

@@ -6,6 +6,7 @@ import gc
 import io
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -72,7 +73,7 @@ def test_file_that_is_cut_off_is_an_error_that_names_it(
     file = JsonFile(path)
     os.truncate(path, path.stat().st_size // 2)
     assert file[0] == ROWS[0]
-    with pytest.raises(DataError, match=rf"{name}: the file has changed since it was opened"):
+    with pytest.raises(DataError, match=rf"{name}: .*changed since"):
         file[len(ROWS) - 1]
 
 
@@ -87,7 +88,7 @@ def test_file_that_is_rewritten_is_an_error_though_size_and_time_are_the_same(
     write(path, [{**row, "text": row["text"].replace("é", "è")} for row in ROWS])
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert path.stat().st_size == before.st_size
-    with pytest.raises(DataError, match=rf"{name}: the file has changed since it was opened"):
+    with pytest.raises(DataError, match=rf"{name}: .*changed since"):
         file[7]
 
 
@@ -161,19 +162,19 @@ def test_objects_of_any_list_are_found_however_the_file_is_cut_into_pieces(
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('[{"a": 1}, 3]', "row 2: expected an object, found int"),
-        ('[{"a": 1}, "{}"]', "row 2: expected an object, found str"),
-        ('[[{"a": 1}]]', "row 1: expected an object, found list"),
-        ('[{"a": 1},]', "not JSON: "),
-        ('[{"a": 1} {"a": 2}]', "not JSON: "),
-        ('[{"a": 1}, {"a": 2}', "not JSON: "),
-        ('[{"a": 1}, {"a": "', "not JSON: "),
-        ('[{"a": 1}, {"a": ]}', "not JSON: "),
-        ('[{"a": 1}]]', "not JSON: "),
-        ('[{"a": 1}] {"b": 2}', "not JSON: "),
-        ('[,{"a": 1}]', "not JSON: "),
-        ('[{"a": }]', "not JSON: "),
-        ("[", "not JSON: "),
+        ('[{"a": 1}, 3]', ", row 2: expected an object, .*int"),
+        ('[{"a": 1}, "{}"]', ", row 2: expected an object, .*str"),
+        ('[[{"a": 1}]]', ", row 1: expected an object, .*list"),
+        ('[{"a": 1},]', ": not JSON: "),
+        ('[{"a": 1} {"a": 2}]', ": not JSON: "),
+        ('[{"a": 1}, {"a": 2}', ": not JSON: "),
+        ('[{"a": 1}, {"a": "', ": not JSON: "),
+        ('[{"a": 1}, {"a": ]}', ": not JSON: "),
+        ('[{"a": 1}]]', ": not JSON: "),
+        ('[{"a": 1}] {"b": 2}', ": not JSON: "),
+        ('[,{"a": 1}]', ": not JSON: "),
+        ('[{"a": }]', ": not JSON: "),
+        ("[", ": not JSON: "),
     ],
 )
 def test_list_of_something_else_is_an_error_that_names_the_file(
@@ -181,14 +182,13 @@ def test_list_of_something_else_is_an_error_that_names_the_file(
 ) -> None:
     path = tmp_path / "rows.json"
     path.write_text(text)
-    with pytest.raises(DataError) as raised:
+    with pytest.raises(DataError, match=f"^{re.escape(str(path))}{words}"):
         JsonFile(path)
-    assert str(raised.value).startswith(f"{path}{',' if words.startswith('row') else ':'} {words}")
 
 
 def test_list_in_another_encoding_is_an_error_that_names_the_file(tmp_path: Path) -> None:
     (tmp_path / "rows.json").write_bytes('[{"a": "é"}]'.encode("utf-16-le"))
-    with pytest.raises(DataError, match=r"rows\.json: expected a list of objects in UTF-8"):
+    with pytest.raises(DataError, match=r"rows\.json: expected a list .*UTF-8"):
         JsonFile(tmp_path / "rows.json")
 
 

@@ -157,11 +157,8 @@ def test_rows_with_too_few_answers_are_named_with_the_way_out() -> None:
         preference("short", wrong=2),
         preference("shorter", wrong=1),
     ]
-    with pytest.raises(DataError) as raised:
+    with pytest.raises(
+        DataError,
+        match=r"^the-data: 2 of 3 rows .*4 answers, .*'short' with 3; .*--env.num_choices.*auto",
+    ):
         check_choices(rows, 4, "the-data")
-    said = str(raised.value)
-    assert said.startswith(
-        "the-data: 2 of 3 rows have fewer than 4 answers, such as 'short' with 3"
-    )
-    assert "--env.num_choices" in said
-    assert "auto" in said

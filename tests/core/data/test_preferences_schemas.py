@@ -146,7 +146,7 @@ def test_helpsteer3_without_a_preference_or_on_another_scale() -> None:
     row = {"context": say((U, "Q?")), "response1": "first", "response2": "second"}
     assert dropped(**row, overall_preference=0) == {"no preference": 1}
     for other in (4, -5, None, True, "nan", "inf", "much better"):
-        with pytest.raises(DataError, match="overall_preference from -3 to 3"):
+        with pytest.raises(DataError, match=r"overall_preference .*-3 to 3"):
             read(**row, overall_preference=other)
 
 
@@ -158,7 +158,7 @@ def test_helpsteer3_with_a_response_that_is_no_text_is_an_error(name: str) -> No
         "response2": "second",
         "overall_preference": 1,
     }
-    with pytest.raises(DataError, match="overall_preference from -3 to 3"):
+    with pytest.raises(DataError, match=r"overall_preference .*-3 to 3"):
         read(**{**row, name: 7})
 
 
@@ -265,7 +265,8 @@ def test_conversations_that_part_early_keep_the_rest_in_the_answers() -> None:
 
 def test_a_row_with_an_image_is_left_out_and_counted() -> None:
     picture = [{"role": U, "content": [{"type": "text", "text": "Q?"}, {"type": "image"}]}]
-    assert dropped(prompt=picture, chosen="yes", rejected="no") == {"a part that is no text": 1}
+    ((reason, count),) = dropped(prompt=picture, chosen="yes", rejected="no").items()
+    assert "no text" in reason and count == 1
 
 
 def test_conversations_without_a_common_prompt_are_left_out() -> None:

@@ -51,8 +51,8 @@ def test_prompt_of_a_row(
 @pytest.mark.parametrize(
     ("row", "what"),
     [
-        ({"text": "Why?"}, "a prompt, a text or messages"),
-        ({"prompt": " "}, "a prompt, a text or messages"),
+        ({"text": "Why?"}, "a prompt, "),
+        ({"prompt": " "}, "a prompt, "),
         (
             {
                 "messages": [
@@ -114,10 +114,10 @@ def test_turns_of_the_user(
 @pytest.mark.parametrize(
     ("row", "what"),
     [
-        ({"turns": []}, "in turns one or more texts of the user"),
-        ({"turns": ["Why?", " "]}, "in turns one or more texts of the user"),
-        ({"turns": ["Why?", 3]}, "in turns one or more texts of the user"),
-        ({"turns": "Why?"}, "or a list of texts in turns"),
+        ({"turns": []}, "in turns .*of the user"),
+        ({"turns": ["Why?", " "]}, "in turns .*of the user"),
+        ({"turns": ["Why?", 3]}, "in turns .*of the user"),
+        ({"turns": "Why?"}, "list of texts .*turns"),
         (
             {"messages": [*SAID[:2], {"role": "system", "content": "Stop."}, SAID[2]]},
             "found one of system: 'Stop.'",
@@ -139,4 +139,4 @@ def test_prompt_beside_turns_is_named_as_unread(
     rows = [{"turns": ["Why?"], "prompt": "Not this."}, {"turns": 1, "question": "This."}]
     list(prompt_tasks(str(write_lines(tmp_path / "rows.jsonl", rows)), turns="last"))
     (record,) = caplog.records
-    assert record.getMessage().endswith("that nobody is shown: prompt")
+    assert "not read" in record.getMessage() and record.getMessage().endswith(": prompt")

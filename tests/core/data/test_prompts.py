@@ -34,9 +34,9 @@ def test_a_column_that_an_environment_does_not_read_is_named(
     with caplog.at_level(logging.WARNING):
         READERS[reader](rows(**{column: "more"}))
         READERS[reader](rows(**{column: ""}))
-    assert caplog.messages == [
-        f"data.jsonl: columns that are not read, and that nobody is shown: {column}"
-    ]
+    (message,) = caplog.messages
+    assert message.startswith("data.jsonl: ") and "not read" in message
+    assert message.endswith(f": {column}")
 
 
 @pytest.mark.parametrize(

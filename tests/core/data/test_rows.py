@@ -70,9 +70,7 @@ def test_a_hub_dataset_that_cannot_be_loaded_is_named_with_its_split(
         raise ValueError("no such split\nand more")
 
     monkeypatch.setattr("datasets.load_dataset", load_dataset)
-    with pytest.raises(
-        DataError, match=r"^some-lab/prompts: .*Hugging Face hub \(split 'dev'\): no such split[; ]"
-    ):
+    with pytest.raises(DataError, match=r"^some-lab/prompts: .*\(split 'dev'\): no such split[; ]"):
         load_rows("some-lab/prompts", split="dev")
 
 
@@ -128,8 +126,8 @@ def test_reading_what_is_in_order_says_nothing(
         ("rows.jsonl", '{"uid": "a"}\n\n{"uid": \n', "row 3: not JSON"),
         ("rows.jsonl", '{"uid": "a"}\n{"uid": "b", "pro', "row 2: not JSON"),
         ("rows.jsonl", b'{"uid": "caf\xe9"}\n', "row 1: not JSON"),
-        ("rows.jsonl", '{"uid": "a"}\n["b"]\n', "row 2: expected an object, found list"),
-        ("rows.jsonl", "3\n", "row 1: expected an object, found int"),
+        ("rows.jsonl", '{"uid": "a"}\n["b"]\n', "row 2: expected an object, .*list"),
+        ("rows.jsonl", "3\n", "row 1: expected an object, .*int"),
         ("rows.jsonl", "", "no rows"),
         ("rows.jsonl", "\n\n", "no rows"),
         ("rows.json", "", "no rows"),
@@ -137,16 +135,8 @@ def test_reading_what_is_in_order_says_nothing(
         ("rows.json", "{", "not JSON"),
         ("rows.csv", "", "no rows"),
         ("rows.csv", "uid,prompt\n", "no rows"),
-        (
-            "rows.csv",
-            "uid,prompt\na,Q?\nb,Q?,more\n",
-            "row 2 has 3 fields, and the header names 2 columns",
-        ),
-        (
-            "rows.csv",
-            "uid,prompt\na,Q?,\nb,Q?,\n",
-            "row 1 has 3 fields, and the header names 2 columns",
-        ),
+        ("rows.csv", "uid,prompt\na,Q?\nb,Q?,more\n", "row 2 has 3 fields, .* 2 columns"),
+        ("rows.csv", "uid,prompt\na,Q?,\nb,Q?,\n", "row 1 has 3 fields, .* 2 columns"),
         ("rows.csv", "uid,prompt,prompt\na,Q?,R?\n", "the header names prompt twice"),
         ("rows.csv", b"uid,prompt\na,caf\xe9\n", "cannot be loaded: .*utf-8"),
         ("rows.parquet", "nope", "cannot be loaded: .*[Pp]arquet"),
@@ -163,7 +153,7 @@ def test_a_file_that_cannot_be_used(
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "folder.jsonl").mkdir()
     for name in ("none.jsonl", "folder.jsonl"):
-        with pytest.raises(DataError, match=rf"{name}: there is no such file"):
+        with pytest.raises(DataError, match=rf"{name}: .*no such file"):
             load_rows(str(tmp_path / name), split="train")
 
 
@@ -225,13 +215,11 @@ def test_two_rows_with_one_id() -> None:
     assert named["b"] is rows[1]
     assert len(named) == 2
     assert "c" not in named
-    with pytest.raises(DataError, match=r"f, row 3: the id 'a' is also that of row 1"):
+    with pytest.raises(DataError, match=r"f, row 3: .*id 'a' .*row 1"):
         index_by_uid(rows)
 
 
 def test_a_file_of_another_kind_is_not_looked_for_on_the_hub(tmp_path: Path) -> None:
     (tmp_path / "data.txt").write_text("{}", "utf-8")
-    with pytest.raises(
-        DataError, match=r"data\.txt: expected a file with one of the endings \.jsonl"
-    ):
+    with pytest.raises(DataError, match=r"data\.txt: expected a file .*\.jsonl"):
         load_rows(str(tmp_path / "data.txt"), split="train")

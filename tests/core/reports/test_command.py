@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -56,27 +57,20 @@ def test_wrong_paths_are_one_line_and_exit_code_2(
     other.mkdir()
     (other / "samples.jsonl").write_text('{"doc_id": 1}\n')
     cases = {
-        (
-            tmp_path / "missing",
-        ): "missing: there is no such run directory, scored file or file of groups",
-        (tmp_path / "empty",): "is no run directory",
-        (
-            tmp_path / "words.jsonl",
-        ): "words.jsonl, line 1: neither a row of a scored file nor a group of rollouts: scores: "
-        "Field required",
-        (
-            other,
-        ): "samples.jsonl: none of its lines can be read; for example, line 1: the field 'uid' is missing",
-        (
-            run,
-            "--output",
-            tmp_path / "missing" / "page.html",
-        ): "missing/page.html cannot be written: No such file",
+        (tmp_path / "missing",): "missing: .*no such .*groups",
+        (tmp_path / "empty",): "empty is no run",
+        (tmp_path / "words.jsonl",): (
+            r"words\.jsonl, line 1: .*scored file .*group of rollouts: scores: Field required"
+        ),
+        (other,): r"samples\.jsonl: .* line 1: the field 'uid'",
+        (run, "--output", tmp_path / "missing" / "page.html"): (
+            r"missing/page\.html cannot be written: No such file"
+        ),
     }
     for words, expected in cases.items():
         assert report(*words) == 2
         said = capsys.readouterr()
-        assert expected in said.err and said.err.count("\n") == 1 and not said.out
+        assert re.search(expected, said.err) and said.err.count("\n") == 1 and not said.out
     assert sorted(each.name for each in run.iterdir()) == ["samples.jsonl"], "and nothing is left"
 
 
@@ -87,9 +81,8 @@ def test_a_file_that_is_no_run_is_refused_and_kept(
     for path, text in files.items():
         path.write_text(text)
         assert report(path) == 2
-        assert (
-            "expected a run directory, a file of score, or one of process"
-            in capsys.readouterr().err
+        assert re.search(
+            f"{path} .*run directory, .*file of score, .*process", capsys.readouterr().err
         )
         assert path.read_text() == text
     assert {*tmp_path.iterdir()} == {*files}
@@ -97,7 +90,7 @@ def test_a_file_that_is_no_run_is_refused_and_kept(
 
 def test_a_folder_of_runs_names_them(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert report(run.parent) == 2
-    assert f"expected one of its runs: {run}" in capsys.readouterr().err
+    assert f"its runs: {run}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

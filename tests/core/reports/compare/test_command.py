@@ -39,14 +39,14 @@ def test_the_table_fits_80_columns(pair: list[str], capsys: pytest.CaptureFixtur
     assert main(pair) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert out.startswith("arena_hard: win rate on the 6 rows that both runs share\n")
+    assert out.startswith("arena_hard: win rate on the 6 rows ")
     for said in (
         "B − A: win rate 0.0000 (95 %: −",
         "higher in 1 row, lower in 2, the same in 3",
         "won → lost: 1, lost → won: 1, won → tied: 1",
         "exact sign test: p = 1.0000, over the 3 rows that differ",
         "0.0000 → 1.0000 row-0 Question of row-0",
-        "no number of rows",
+        "settle it: unknown",
     ):
         assert said in " ".join(out.split()), said
     assert re.search(r"code +│ +3 │ 0\.7500 │ 0\.5833 │", out)
@@ -63,11 +63,11 @@ def test_a_table_says_which_rows_are_left_out_and_that_no_outcome_differs(
     second = run(tmp_path / "b", [row("a", 1.0), row("b", 0.0), sample("c", "unparsable")])
     assert main([str(first), str(second)]) == 0
     out = capsys.readouterr().out
-    assert "left out of its 3 rows: 1 that another run lacks" in out
-    assert "left out of its 3 rows: 1 failed" in out
+    assert "3 rows: 1 that another run" in out
+    assert "3 rows: 1 failed" in out
     assert main([pair[0], str(shutil.copytree(pair[0], tmp_path / "copy"))]) == 0
     out = capsys.readouterr().out
-    assert "no row has another outcome" in out and "won → lost" not in out
+    assert "another outcome" in out and "won → lost" not in out
 
 
 @pytest.mark.slow
@@ -121,10 +121,7 @@ def test_runs_that_differ_are_refused_with_code_2(
     assert "judge: env.judge_model_name: A a-judge; B b-judge" in err
     assert main([str(first), str(second), "--across_judges"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert (
-        "the judges give the same outcome to 50.0 % of the rows; Cohen's κ (quadratic weights)"
-        in out
-    )
+    assert "the same outcome to 50.0 % of the rows; Cohen's κ (quadratic weights)" in out
     assert "The judge differs: env.judge_model_name: A a-judge; B b-judge" in out
     assert "better" not in out
 
@@ -137,28 +134,17 @@ def test_wrong_input_is_one_line_and_code_2(
     none = one.replace("/a", "/none")
     Path(two, "../note.txt").write_text("a note", "utf-8")
     cases: dict[tuple[str, ...], str] = {
-        (one,): "expected two runs or more; the first is the one that the others are compared with",
+        (one,): "expected two runs .*",
         (one, one): f"{one} is given twice",
-        (
-            one,
-            none,
-        ): f"{none}: there is no such run directory, nor a scored file with a run beside it",
-        (
-            one,
-            f"{two}/metrics.json",
-        ): f"{two}/metrics.json is a file; give the run directory that it is in: {two}",
+        (one, none): f"{none}: .*no such .*scored file .*",
+        (one, f"{two}/metrics.json"): f"{two}/metrics.json is a file; .*: {two}",
         (one, f"{two}/../note.txt"): (
-            f"{two}/../note.txt is a file; expected a run directory, or a file of score with its "
-            "run beside it"
+            f"{two}/../note.txt is a file; .*run directory, .*file of score .*"
         ),
         (): "compare: the following arguments are required: RUN",
         (one, two, "--wrong"): "compare: unrecognized arguments: --wrong",
-        (
-            one,
-            two,
-            "--rounds=9",
-        ): "compare: argument --rounds: expected a whole number from 100, found 9",
-        (one, two, "--rows=x"): "compare: argument --rows: expected a whole number from 0, found x",
+        (one, two, "--rounds=9"): "compare: argument --rounds: .* from 100, found 9",
+        (one, two, "--rows=x"): "compare: argument --rows: .* from 0, found x",
         (
             one,
             two,
@@ -171,7 +157,8 @@ def test_wrong_input_is_one_line_and_code_2(
         except SystemExit as ended:  # argparse's way
             code = int(ended.code or 0)
         assert code == 2
-        assert capsys.readouterr().err == f"{said}\n"
+        err = capsys.readouterr().err
+        assert re.fullmatch(f"{said}\n", err), err
 
 
 def test_control_characters_of_a_model_do_not_reach_the_terminal(

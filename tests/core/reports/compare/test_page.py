@@ -57,7 +57,7 @@ def test_the_page_shows_the_comparison(browser: Any, tmp_path: Path) -> None:
     with watched(browser, written(tmp_path / "c.html", comparison)) as seen:
         text = " ".join(seen.page.inner_text("main").split())
         for said in (
-            "arena_hard: win rate on the 3 rows that both runs share",
+            "arena_hard: win rate on the 3 rows",
             "B − A: win rate +0.3333",
             "higher in 1 row, lower in 0, the same in 2",
             "exact sign test: p = 1.0000, over the 1 row that differ",

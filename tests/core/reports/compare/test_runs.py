@@ -188,7 +188,7 @@ def test_categories_are_compared_each_by_itself(tmp_path: Path) -> None:
         (None, 1, -1.0),
     ]
     assert found.categories[0].difference.interval is None
-    assert found.categories[0].difference.reason == "fewer than two rows"
+    assert found.categories[0].difference.reason.startswith("fewer than two")
     assert found.categories[1].difference.interval is not None
 
 
@@ -219,8 +219,8 @@ def test_it_says_how_many_more_rows_would_settle_it(tmp_path: Path) -> None:
     assert found.needed.rows is not None and found.more == max(0, found.needed.rows - 60)
     equal = only(compared(tmp_path / "equal", FIRST, FIRST))
     assert (equal.needed.rows, equal.more, equal.settled) == (None, None, False)
-    assert "no number of rows" in equal.needed.reason
-    assert equal.tests[0].test.reason == "all rows have equal values on both sides"
+    assert "no number" in equal.needed.reason
+    assert "equal values" in equal.tests[0].test.reason
     sure = only(compared(tmp_path / "sure", [0.0, 0.5] * 30, [1.0, 0.75] * 30))
     assert (sure.settled, sure.more) == (True, 0)
 
@@ -261,13 +261,13 @@ def test_judges_of_other_answers_do_not_agree_or_disagree(tmp_path: Path) -> Non
     ]
     found = compare_runs(both, across=("judge",), rounds=100)
     assert only(found).agreement is None
-    assert any("judges the same answer as A in 0 of 60 rows" in note for note in found.notes)
+    assert any("A in 0 of 60 rows" in note for note in found.notes)
 
 
 def test_agreement_that_is_undefined_has_a_reason(tmp_path: Path) -> None:
     agreement = only(compared(tmp_path, [1.0, 1.0], [1.0, 1.0], across=("judge",))).agreement
     assert agreement is not None and (agreement.kappa, agreement.correlation) == (None, None)
-    assert "one and the same value" in agreement.kappa_reason
+    assert "the same value" in agreement.kappa_reason
     assert "one side gives 1 to every item" in agreement.correlation_reason
 
 
@@ -275,7 +275,7 @@ def test_equal_answers_are_said_to_be_equal_and_equal_seeds_give_equal_compariso
     tmp_path: Path,
 ) -> None:
     first, again = compared(tmp_path, FIRST, SECOND), compared(tmp_path / "again", FIRST, SECOND)
-    assert any("the same answers as A" in note for note in first.notes)
+    assert any("the same answers" in note for note in first.notes)
     assert first.differences == again.differences
     others = [row(f"row-{number}", value, completions=()) for number, value in enumerate(SECOND)]
     assert not any(
@@ -309,7 +309,7 @@ def test_runs_that_cannot_be_compared_are_refused_with_the_reason(tmp_path: Path
     (unfinished.path / "metrics.json").unlink()
     anything: Any = ("judge", "protocol", "data")
     cases: Sequence[tuple[Sequence[SavedRun], str]] = [
-        ([one], "two runs or more"),
+        ([one], "expected two runs"),
         ([one, SavedRun.open(tmp_path / "0" / ".." / "0")], "given twice"),
         ([one, opened(tmp_path / "1", [row("b", 1.0)])], "share no row"),
         ([one, SavedRun.open(unfinished.path)], "unfinished is not finished"),
@@ -325,7 +325,7 @@ def test_runs_that_cannot_be_compared_are_refused_with_the_reason(tmp_path: Path
         match=r"former: no line .* adds to eval/overall_winrate.*--resume adds it",
     ):
         compare_runs([one, former])
-    with pytest.raises(RunDirectoryError, match="failed: no row has a judgment"):
+    with pytest.raises(RunDirectoryError, match=r"failed: .*nothing to compare"):
         compare_runs([one, opened(tmp_path / "failed", [sample("a", "judge_failed")])])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,8 @@ def test_labels_of_another_run_end_with_2_and_the_metrics_are_kept(tmp_path: Pat
     )
     ended = evaluate(run, f"--labels={labels}")
     assert (ended.code, (run / "metrics.json").exists()) == (2, True)
-    assert f"{labels}: row 'row-77' is not in {run}; the labels are of another run" in ended.err
+    assert f"{labels}: row 'row-77' is not in {run}; " in ended.err
+    assert "another run" in ended.err
     assert "Traceback" not in ended.err
 
 
@@ -138,8 +140,8 @@ def test_report_refuses_labels_of_groups_and_damaged_labels(
     for words, said in (
         ((groups, f"--labels={damaged}"), "holds groups"),
         ((run, f"--labels={damaged}"), f"{damaged}, line 1: not a label: label"),
-        ((run, f"--labels={empty}"), f"{empty}: there is no label in it"),
+        ((run, f"--labels={empty}"), f"{empty}: .*no label"),
     ):
         assert report([str(word) for word in words]) == 2
         error = capsys.readouterr().err
-        assert said in error and error.count("\n") == 1
+        assert re.search(said, error) and error.count("\n") == 1

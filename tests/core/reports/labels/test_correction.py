@@ -93,16 +93,16 @@ def test_words_of_the_terminal_and_of_the_page_have_the_same_numbers(tmp_path: P
     assert table.rows[1] == ("corrected", f"{whole.value:.4f}", interval)
     fact = make_fact(found)[1]
     for words in (
-        "60 labels and the judge tell as much as",
+        "60 labels and the judge",
         "(λ = 0.",
-        "give the same label to",
+        "the same label",
         "of 10 rows",
     ):
         assert words in fact
         assert any(words in line.remark for line in section.lines)
     useless = labelled(tmp_path, RANDOM, *(label(n, 1 - JUDGE[n]) for n in range(40)))
     assert (
-        "the judge adds nothing here (λ = 0)"
+        "adds nothing here (λ = 0)"
         in make_fact(correct_run(of_run(tmp_path / "other"), useless))[1]
     )
 
@@ -110,23 +110,17 @@ def test_words_of_the_terminal_and_of_the_page_have_the_same_numbers(tmp_path: P
 @pytest.mark.parametrize(
     ("lines", "reason"),
     [
-        (
-            [label(0, 1.0), label(1, 0.0), label(2, 1.0)],
-            "labels were not drawn at random: no interval",
-        ),
-        ([RANDOM, label(0, 1.0)], "1 label; at least 2 are needed"),
-        ([RANDOM, label(0, None), label(1, None)], "0 labels; at least 2 are needed"),
+        ([label(0, 1.0), label(1, 0.0), label(2, 1.0)], "not drawn at"),
+        ([RANDOM, label(0, 1.0)], "1 label; at least 2"),
+        ([RANDOM, label(0, None), label(1, None)], "0 labels; at least 2"),
     ],
 )
 def test_without_a_number_or_an_interval_the_reason_is_said(
     tmp_path: Path, lines: list[Any], reason: str
 ) -> None:
     found = correct_run(of_run(tmp_path), labelled(tmp_path, *lines))
-    assert (found.whole.interval, found.whole.labels_only_interval, found.whole.reason) == (
-        None,
-        None,
-        reason,
-    )
+    assert (found.whole.interval, found.whole.labels_only_interval) == (None, None)
+    assert reason in found.whole.reason
     assert (found.whole.value is None) == (len(lines) < 3 or lines[1] == label(0, None))
     assert any(reason in line.remark for line in make_section(found).lines)
     assert any(reason in cells[2] for cells in make_table(found).rows)
@@ -160,7 +154,7 @@ def test_labels_drawn_by_score_count_by_their_strata(tmp_path: Path) -> None:
     sizes[0]["rows"] -= 1
     sizes[1]["rows"] += 1
     other = correct_run(run, labelled(tmp_path, drawn, *(label(n, TRUTH[n]) for n in given)))
-    assert other.whole.reason == "labels were drawn by the scores of another judge: no interval"
+    assert "another judge" in other.whole.reason
 
 
 def test_scores_are_means_and_responses_of_a_prompt_depend_on_each_other(tmp_path: Path) -> None:
@@ -211,7 +205,7 @@ def test_each_label_of_a_row_is_of_the_response_that_the_run_has(tmp_path: Path)
     run = of_run(tmp_path, [0.0, 1.0, 1.0])
     own = row_digest(next(iter(run.samples())))
     other = {**label(0, 1.0, row="of an earlier response"), "labeller": "ben"}
-    with pytest.raises(DataError, match="row 'row-0' has another response in"):
+    with pytest.raises(DataError, match=r"row 'row-0' .*another response"):
         correct_run(run, labelled(tmp_path, RANDOM, other, label(0, 0.0, row=own), label(1, 1.0)))
 
 
@@ -220,11 +214,11 @@ def test_each_label_of_a_row_is_of_the_response_that_the_run_has(tmp_path: Path)
     [
         ([label(999, 1.0)], "row 'row-999' is not in"),
         ([label(999, None)], "row 'row-999' is not in"),
-        ([label(0, 4.0)], "row 'row-0': expected a label from 0 to 1, found 4"),
-        ([label(0, 1.0, row="other")], "row 'row-0' has another response in"),
+        ([label(0, 4.0)], "row 'row-0': .* from 0 to 1, found 4"),
+        ([label(0, 1.0, row="other")], "row 'row-0' .*another response"),
         (
             [{"drawn": {**RANDOM["drawn"], "run": "other"}}, label(0, 1.0)],
-            "were drawn from another run than",
+            "from another run",
         ),
     ],
 )
@@ -253,7 +247,7 @@ def test_labelled_rows_that_failed_are_left_out_and_said(tmp_path: Path) -> None
     labels = labelled(tmp_path, RANDOM, *(label(n, 1.0 - (n % 3 == 0)) for n in range(10)))
     found = correct_run(opened(tmp_path / "run", rows), labels)
     assert (found.left_out, found.whole.labels, found.whole.rows) == (1, 9, 9)
-    assert "left out: 1, labelled rows have no value of the judge" in make_fact(found)[1]
+    assert "left out: 1, labelled rows" in make_fact(found)[1]
 
 
 def test_rows_that_nobody_could_tell_are_said(tmp_path: Path) -> None:
@@ -261,17 +255,13 @@ def test_rows_that_nobody_could_tell_are_said(tmp_path: Path) -> None:
     lines += [{**label(0, 1.0), "labeller": "ben"}, {**label(1, None), "labeller": "ben"}]
     found = correct_run(of_run(tmp_path), labelled(tmp_path, RANDOM, *lines))
     assert (found.undecided, found.whole.labels) == (2, 18)
-    said = (
-        "rows have no other label; intervals hold if their labels would be like those of the other "
-        "rows"
-    )
-    assert f"cannot tell: 2, {said}" in make_fact(found)[1]
+    assert "cannot tell: 2, rows" in make_fact(found)[1]
     assert read_correction(of_run(tmp_path / "again", corrected=asdict(found))) == found
 
 
 def test_runs_without_a_mean_over_rows_or_without_an_end_are_refused(tmp_path: Path) -> None:
     labels = labelled(tmp_path, RANDOM, label(0, 1.0))
-    with pytest.raises(DataError, match="is no mean over rows"):
+    with pytest.raises(DataError, match="no mean"):
         correct_run(opened(tmp_path / "ratings", [sample("row-0")]), labels)
     path = run(tmp_path / "begun", [row("row-0", 1.0)])
     (path / "metrics.json").unlink()

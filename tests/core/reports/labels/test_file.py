@@ -83,7 +83,7 @@ def test_a_line_cut_off_by_a_crash_is_left_out(tmp_path: Path) -> None:
         ),
         (
             {"drawn": {"how": "random", "seed": 0, "rows": 4, "run": "00"}},
-            "belongs in the first line",
+            "the first line",
         ),
     ],
 )
@@ -102,7 +102,8 @@ def test_a_draw_whose_strata_do_not_sum_up_or_whose_kind_is_unknown_is_refused(
         "run": "00",
         "strata": [{"name": "0", "rows": 4}],
     }
-    assert "do not sum to rows, which is 9" in refused(tmp_path / "l", {"drawn": draw})
+    message = refused(tmp_path / "l", {"drawn": draw})
+    assert "strata" in message and message.endswith(" 9")
     assert "how: Input should be 'random' or 'by_score'" in refused(
         tmp_path / "l", {"drawn": draw | {"how": "best"}}
     )
@@ -123,12 +124,14 @@ def test_a_file_without_a_label_is_refused_where_labels_are_used(
     tmp_path: Path, lines: list[Any]
 ) -> None:
     path = tmp_path / "l"
-    assert refused(path, *lines) == f"{path}: there is no label in it; judgegym label writes them"
+    message = refused(path, *lines)
+    assert message.startswith(f"{path}: ")
+    assert "no label" in message and "judgegym label" in message
     assert not read_labels(path, may_be_empty=True).by_row_and_labeller
 
 
 def test_a_missing_file_is_one_message(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match="there is no such file of labels"):
+    with pytest.raises(UserError, match="no such file"):
         read_labels(tmp_path / "none.jsonl")
 
 
@@ -147,13 +150,9 @@ def test_agreement_is_of_the_rows_with_two_labels(tmp_path: Path) -> None:
         found.alpha, float
     )
     third = read_labels(written(tmp_path / "l", Label("a", "eve", 1.0))).agreement()
-    assert third.kappa == "κ needs two labellers; there are 3" and isinstance(third.alpha, float)
+    assert "there are 3" in str(third.kappa) and isinstance(third.alpha, float)
     alone = read_labels(written(tmp_path / "one", Label("a", "ann", 1.0))).agreement()
-    assert (alone.rows, alone.same, alone.alpha) == (
-        0,
-        None,
-        "no row has the labels of two labellers",
-    )
+    assert (alone.rows, alone.same) == (0, None) and "two labellers" in str(alone.alpha)
 
 
 def test_a_row_has_another_digest_where_its_completion_or_its_texts_are_others() -> None:

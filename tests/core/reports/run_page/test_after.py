@@ -39,7 +39,7 @@ def test_a_disk_that_refuses_for_a_while_gets_the_page_later(
     run = arena.evaluate(WRITES)
     assert run.code == 0, run.said
     assert len(tries) == 2 and (run.files.path / "report.html").exists()
-    assert "cannot be written to: No space left on device" in run.said
+    assert "written to: No space left" in run.said
 
 
 @pytest.mark.parametrize("error", [full(), MemoryError()])
@@ -54,6 +54,7 @@ def test_a_page_that_cannot_be_written_is_a_warning(
     run = arena.evaluate(WRITES)
     assert run.code == 0, run.said
     assert run.files.metrics["win_rate"] == 1.0
-    assert "the page of the run is not written" in run.said
-    assert f"python -m judgegym.reports {run.files.path}" in " ".join(run.said.split())
+    said = " ".join(run.said.split())
+    assert "is not written: " in said
+    assert f"python -m judgegym.reports {run.files.path}" in said
     assert "Traceback" not in run.said and "page to read" not in run.said

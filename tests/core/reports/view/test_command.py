@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -85,11 +86,11 @@ def test_wrong_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (tmp_path / "file").write_text("")
     cases = {
         ("--port=7",): "FOLDER",
-        (f"{tmp_path}/none",): "there is no such folder",
-        (f"{tmp_path}/file",): "is a file; expected a folder of runs",
+        (f"{tmp_path}/none",): f"{tmp_path}/none: .*no such folder",
+        (f"{tmp_path}/file",): f"{tmp_path}/file is a file; .*folder of runs",
         (str(tmp_path), "--host=0.0.0.0"): "--host",
-        (str(tmp_path), "--port=70000"): "expected a number from 0 to 65535, found 70000",
-        (str(tmp_path), "--port=web"): "expected a number from 0 to 65535, found web",
+        (str(tmp_path), "--port=70000"): "--port: .* from 0 to 65535, found 70000",
+        (str(tmp_path), "--port=web"): "--port: .* from 0 to 65535, found web",
         (str(tmp_path), "--nothing"): "--nothing",
     }
     for words, said in cases.items():
@@ -98,7 +99,7 @@ def test_wrong_input_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[s
         except SystemExit as ended:
             code = int(str(ended.code))
         told = capsys.readouterr().err
-        assert code == 2 and said in told and told.count("\n") == 1
+        assert code == 2 and re.search(said, told) and told.count("\n") == 1
 
 
 @pytest.mark.slow
@@ -109,7 +110,7 @@ def test_a_port_in_use_is_told(tmp_path: Path) -> None:
             words, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S, check=False
         )
     assert ended.returncode == 2 and ended.stdout == ""
-    assert "--port=0 takes a free port" in ended.stderr and ended.stderr.count("\n") == 1
+    assert "--port=0 takes" in ended.stderr and ended.stderr.count("\n") == 1
 
 
 def test_help_fits_a_terminal(

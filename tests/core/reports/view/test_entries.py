@@ -66,10 +66,10 @@ def test_a_run_whose_rows_are_gone_says_so_in_the_list_and_on_its_page(tmp_path:
     run = run_of(tmp_path / "run")
     for name in ("samples.jsonl", "failures.jsonl"):
         (run / name).unlink(missing_ok=True)
-    assert only(tmp_path).state == "its rows are gone: samples.jsonl is missing"
+    assert "are gone: samples.jsonl" in only(tmp_path).state
     page = tmp_path / "page.html"
     assert report_main([str(run), f"--output={page}"], prog="judgegym report") == 0
-    assert "samples.jsonl and failures.jsonl hold 0" in page.read_text("utf-8")
+    assert "failures.jsonl hold 0" in page.read_text("utf-8")
 
 
 def test_an_unreadable_run_says_why(tmp_path: Path) -> None:

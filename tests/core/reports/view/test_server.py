@@ -183,7 +183,7 @@ async def test_the_folder_is_read_again_for_each_request_and_told_if_it_is_gone(
         assert (await server.report("late"))[0] == 200
     async with served(tmp_path / "gone", tmp_path) as server:
         status, text, _ = await server.get("/")
-        assert status == 500 and "there is no such folder" in text
+        assert status == 500 and "no such folder" in text
 
 
 def files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -307,7 +307,7 @@ async def test_what_a_damaged_run_says_hides_no_other_run(
         pair = f"/compare?run={server.key('one')}&run={server.key('two')}&across=protocol&across=data&across=judge"
         assert (await server.get(pair))[0] == 200
         status, text = await server.report("three")
-        assert status == 500 and "samples.jsonl: none of its lines can be read" in text
+        assert status == 500 and "samples.jsonl: none" in text
 
 
 @pytest.mark.slow
@@ -332,9 +332,7 @@ async def test_a_refused_comparison_says_why_and_offers_the_way_across(
     async with served(runs, tmp_path) as server:
         address = f"/compare?run={server.key('one')}&run={server.key('other')}"
         status, text, _ = await server.get(address)
-        assert (
-            status == 409 and "the runs differ in judge" in text and "&lt;other&gt; judge" in text
-        )
+        assert status == 409 and "differ in judge" in text and "&lt;other&gt; judge" in text
         assert "Compare across judges" in text and 'name="across" value="judge"' in text
         status, text, _ = await server.get(f"{address}&across=judge&across=everything")
         assert status == 200 and "<other>" not in text
@@ -348,7 +346,7 @@ async def test_runs_that_nothing_makes_comparable_get_no_such_offer(
     async with served(runs, tmp_path) as server:
         one = server.key("one")
         status, text, _ = await server.get(f"/compare?run={one}&run={server.key('other')}")
-        assert status == 409 and "is a run of arena_hard" in text and "<form" not in text
+        assert status == 409 and "run of arena_hard" in text and "<form" not in text
         for query in (
             "",
             "?run={}",
