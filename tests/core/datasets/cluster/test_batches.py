@@ -166,13 +166,9 @@ def test_what_a_row_lacks_is_named(judge: ScriptedEndpoint) -> None:
 @pytest.mark.parametrize(
     ("settings", "parts", "said"),
     [
-        (
-            {"judge_max_concurrency": 3},
-            4,
-            "parts: judge_max_concurrency is 3 for all of them together",
-        ),
+        ({"judge_max_concurrency": 3}, 4, "parts: judge_max_concurrency is 3 .* at most 3"),
         ({"judge_requests_per_minute": 2}, 4, "parts: judge_requests_per_minute is 2"),
-        ({"group_by": "id"}, 1, "group_by: the rows of a group may be in different batches"),
+        ({"group_by": "id"}, 1, "group_by: .*different batches"),
         ({"judge_api_key": "sk-1"}, 1, "judge_api_key_env"),
         ({"jugde": "peer"}, 1, "jugde: unknown setting"),
         ({}, 0, "parts: expected at least 1"),

@@ -21,15 +21,12 @@ from tests.core.datasets.files.verdicts import ONE, SAMPLED, write
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        (
-            "scored.csv",
-            r"--out: expected a file with the ending \.parquet or \.jsonl; found .*scored\.csv",
-        ),
-        ("scored", "--out: expected a file with the ending"),
+        ("scored.csv", r"--out: .*\.parquet or \.jsonl.*scored\.csv"),
+        ("scored", r"--out: .*\.parquet or \.jsonl.*scored$"),
         ("folder.jsonl", r"--out: .*folder\.jsonl is a folder"),
         ("rows.jsonl/scored.jsonl", r"--out: the folder .*rows\.jsonl cannot be created"),
-        ("rows.jsonl", r"--out: .*rows\.jsonl is the data set itself"),
-        ("link.jsonl", r"--out: .*link\.jsonl is the data set itself"),
+        ("rows.jsonl", r"--out: .*rows\.jsonl .*data set itself"),
+        ("link.jsonl", r"--out: .*link\.jsonl .*data set itself"),
     ],
 )
 def test_what_cannot_be_an_output_is_refused(tmp_path: Path, name: str, message: str) -> None:
@@ -62,7 +59,7 @@ def test_a_column_that_is_there_already_is_an_error_that_names_it(
         pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), path)
     read = load_rows(str(path), split="train")
     check_columns(read, ONE, tmp_path / "scored.parquet")
-    message = r"rows\.\w+, row 1: there is a column policy/response already, .*; rename or drop it"
+    message = r"rows\.\w+, row 1: .*column policy/response already, .*rename"
     with pytest.raises(DataError, match=message):
         check_columns(read, SAMPLED, tmp_path / "scored.parquet")
 
@@ -83,7 +80,7 @@ def test_keys_that_are_no_columns_are_refused_for_parquet_alone(tmp_path: Path) 
     path.write_text("".join(json.dumps({f"key {n}": n}) + "\n" for n in range(MOST_COLUMNS + 1)))
     read = load_rows(str(path), split="train")
     check_columns(read, ONE, tmp_path / "scored.jsonl")
-    with pytest.raises(DataError, match=r"more than 2000 different keys.*--out the ending \.jsonl"):
+    with pytest.raises(DataError, match=r"2000 different keys.*--out .*\.jsonl"):
         check_columns(read, ONE, tmp_path / "scored.parquet")
 
 

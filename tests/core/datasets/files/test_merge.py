@@ -88,21 +88,19 @@ def test_shards_that_do_not_fit_are_named(tmp_path: Path, ending: str) -> None:
 
     for path in (second, fourth):
         path.rename(path.with_suffix(".away"))
-    fails(rf"2 of 4 shards are not in .*: {second.name}, {fourth.name}$")
+    fails(rf"2 of 4 shards .*: {second.name}, {fourth.name}$")
     for path in (second, fourth):
         path.with_suffix(".away").rename(path)
 
     kept = third.read_bytes()
     third.write_bytes(first.read_bytes())
-    fails(rf"{third.name}, row 1 or later: its columns are not those of row 11 of .*rows\.jsonl")
+    fails(rf"{third.name}, row 1 or later: .*row 11 of .*rows\.jsonl")
     write(tmp_path, third, ONE, numbers=range(10, 14), rows=rows)
-    fails(
-        rf"{third.name}: has 4 rows; expected 5, those from 11 to 15 of .*rows\.jsonl \(20 rows\)"
-    )
+    fails(rf"{third.name}: .*4 rows; expected 5, .*11 to 15 of .*rows\.jsonl \(20 rows\)")
     write(tmp_path, third, SEVERAL, numbers=range(10, 15), rows=rows)
-    fails(rf"{third.name}: has other columns than {first}")
+    fails(rf"{third.name}: .*other columns .*{first}")
     third.write_bytes(b'{"a": 1}\n' if ending == ".jsonl" else b"no Parquet")
-    fails(f"{third.name}: (expected a shard that judgegym score has written|cannot be read)")
+    fails(f"{third.name}: (expected a shard|cannot be read)")
 
     third.write_bytes(kept)
     merge_shards(rows, out, 4)

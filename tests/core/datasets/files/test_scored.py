@@ -76,18 +76,15 @@ def test_rows_have_one_entry_for_each_response(tmp_path: Path, ending: str) -> N
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            {"prompt": "Why?"},
-            "rows.jsonl: expected a file that judgegym score has written, with the columns",
-        ),
+        ({"prompt": "Why?"}, "rows.jsonl: .*lacks judge/score"),
         (
             {**SINGLE, "judge/score": "0.5"},
-            "rows.jsonl, row 1: judge/score is not what judgegym score writes",
+            "rows.jsonl, row 1: judge/score .*expected float or",
         ),
         ({**SINGLE, "judge/score": None}, "row 1: the status is 'ok' and the score None"),
         ({**FAILED, "judge/score": 0.0}, "row 1: the status is 'judge_failed' and the score 0.0"),
-        ({**SEVERAL, "judge/label": ["a"]}, "row 1: .* lists of different lengths"),
-        ({**SINGLE, "judge/label": ["a"]}, "row 1: judge/label is not what judgegym score writes"),
+        ({**SEVERAL, "judge/label": ["a"]}, "row 1: .*different lengths"),
+        ({**SINGLE, "judge/label": ["a"]}, "row 1: judge/label .*expected str or"),
     ],
 )
 def test_what_scoring_has_not_written_is_an_error_that_names_it(

@@ -38,7 +38,7 @@ def test_every_row_is_in_one_shard_and_no_group_is_divided(
     "text", ["0/4", "5/4", "3", "3/", "-1/4", "1/0", "a/b", "1/4/4", "１/4", "1/1000000"]
 )
 def test_what_is_no_shard_is_an_error(text: str) -> None:
-    with pytest.raises(ValidationError, match=r"expected I/N with 1 ≤ I ≤ N"):
+    with pytest.raises(ValidationError, match="1 ≤ I ≤ N"):
         TypeAdapter(ShardSetting).validate_python(text)
 
 
@@ -48,8 +48,5 @@ def test_groups_are_kept_together_only_where_their_rows_are(tmp_path: Path) -> N
     rows = load_rows(str(path), split="train")
     assert group_starts(rows, "q") == [0, 2, 3]
     path.write_text("".join(json.dumps({"q": q}) + "\n" for q in "abba"))
-    with pytest.raises(
-        DataError,
-        match=r"row 2: is between rows 1 and 4, which have the same q .*, and has another",
-    ):
+    with pytest.raises(DataError, match=r"row 2: .*between rows 1 and 4, .*same q \(--group_by\)"):
         group_starts(load_rows(str(path), split="train"), "q")

@@ -128,7 +128,7 @@ def test_columns_of_which_no_type_says_everything_become_json_text_with_one_warn
     with caplog.at_level(logging.WARNING):
         out = write(tmp_path / "rows.jsonl", tmp_path / "scored.parquet")
     (warning,) = caplog.messages
-    assert warning.endswith("written as JSON text: id, keys, turns, n")
+    assert warning.endswith("JSON text: id, keys, turns, n")
     table = pyarrow.parquet.read_table(out)
     assert table["keys"].to_pylist() == ['{"a": 1}', '{"b": 1.50}']
     assert table["n"].to_pylist() == ["1", str(long)]

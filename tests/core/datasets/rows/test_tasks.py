@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import pytest
@@ -73,25 +72,29 @@ def test_several_responses_have_places_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rows", "settings", "words"),
+    ("rows", "settings", "message"),
     [
         (
             [row("p", "a"), {"prompt": "p"}],
             {},
-            "row 2: expected beside the prompt in prompt a response",
+            "row 2: .*beside the prompt .*--response_column",
         ),
-        ([row("p", "a"), {"prompt": "p", "responses": ["a"]}], {}, "row 2: has several responses"),
+        (
+            [row("p", "a"), {"prompt": "p", "responses": ["a"]}],
+            {},
+            "row 2: .*several responses, .*one response",
+        ),
         (
             [row("p", "a")],
             {"reference_column": "gold"},
-            "row 1: expected a column gold (--reference_column)",
+            r"row 1: expected a column gold \(--reference_column\)",
         ),
         (
             [row("p", "a", gold=True)],
             {"reference_column": "gold"},
-            "expected text, found bool (--reference_column=gold)",
+            r"expected text, found bool \(--reference_column=gold\)",
         ),
-        ([row("p", "a")], {"group_by": "g"}, "row 1: expected a column g (--group_by)"),
+        ([row("p", "a")], {"group_by": "g"}, r"row 1: expected a column g \(--group_by\)"),
         (
             [row("p", "a", g=1), row("p", "a", g=None)],
             {"group_by": "g"},
@@ -100,21 +103,20 @@ def test_several_responses_have_places_of_their_own() -> None:
         (
             [row("p", "a", g=1), row("q", "a", g=1)],
             {"group_by": "g"},
-            "as row 1, and another prompt",
+            r"\(--group_by\) as row 1, .*another prompt",
         ),
         (
             [{"prompt": "p", "responses": ["a"], "g": 1}],
             {"group_by": "g"},
-            "--group_by: each row has several",
+            "--group_by: each row",
         ),
     ],
 )
 def test_rows_that_cannot_be_judged_are_named(
-    rows: list[Mapping[str, JSON]], settings: dict[str, str], words: str
+    rows: list[Mapping[str, JSON]], settings: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(DataError) as raised:
+    with pytest.raises(DataError, match=message):
         units_of(rows, **settings)
-    assert words in str(raised.value)
 
 
 def test_a_row_that_its_judge_cannot_judge_is_named_before_the_first_call() -> None:
@@ -133,36 +135,28 @@ GOLD = [row("p", "mine", answer="gold"), {"prompt": "q", "response": None, "answ
 
 
 @pytest.mark.parametrize(
-    ("rows", "settings", "words"),
+    ("rows", "settings", "message"),
     [
-        (
-            GOLD,
-            {},
-            "row 2: would be read from prompt, answer, and the first row from prompt, response",
-        ),
-        (
-            GOLD[::-1],
-            {},
-            "row 2: would be read from prompt, response, and the first row from prompt, answer",
-        ),
+        (GOLD, {}, "row 2: .*from prompt, answer, .*from prompt, response"),
+        (GOLD[::-1], {}, "row 2: .*from prompt, response, .*from prompt, answer"),
         (GOLD, {"response_column": "response"}, "row 2: expected a response"),
         (
             [row("p", "a"), {"prompt": None, "context": "c", "response": "b"}],
             {},
-            "row 2: would be read from context",
+            "row 2: .*read from context",
         ),
-        ([row("p", "a"), row(" ", "b")], {}, "row 2: expected a prompt with some text in prompt"),
+        ([row("p", "a"), row(" ", "b")], {}, "row 2: .*some text in prompt"),
         (
             [row("p", "a")],
             {"reference_column": "gold"},
-            "row 1: expected a column gold (--reference_column)",
+            r"row 1: expected a column gold \(--reference_column\)",
         ),
     ],
 )
 def test_no_other_column_takes_the_place_of_one_that_is_null(
-    rows: list[Mapping[str, JSON]], settings: dict[str, str], words: str
+    rows: list[Mapping[str, JSON]], settings: dict[str, str], message: str
 ) -> None:
-    with pytest.raises(DataError, match=re.escape(words)):
+    with pytest.raises(DataError, match=message):
         units_of(rows, **settings)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -139,7 +140,8 @@ def test_what_cannot_be_judged_has_its_reason_and_costs_no_judge_call(tmp_path: 
     (row,) = command.rows
     assert row["judge/status"] == ["ok", "invalid_completion", "invalid_completion", "ok"]
     assert row["judge/score"] == [0.75, None, None, 0.0]
-    assert row["judge/explanation"][1:3] == ["no_open_tag", "the policy refused to answer"]
+    assert row["judge/explanation"][1] == "no_open_tag"
+    assert "policy refused" in row["judge/explanation"][2]
     assert row["policy/response"] == [
         f"4 {LONG}",
         "no tags at all, but long",
@@ -174,7 +176,7 @@ def test_a_response_that_the_policy_never_gave_fails_alone_and_is_asked_for_on_r
         words = ("--responses_per_prompt=4",)
         ended = command(*words, rows=PROMPTS[:1])
         assert ended.code == 1
-        assert "1 of 4 responses have no score" in ended.err
+        assert "1 of 4 responses" in ended.err and "no score" in ended.err
         (row,) = command.rows
         failed = row["judge/status"].index("policy_failed")
         assert row["judge/status"].count("ok") == 3
@@ -200,7 +202,7 @@ def test_no_row_waits_for_another(tmp_path: Path) -> None:
     async def waiting(request: Json, number: int) -> Reply:
         if number == 2:
             await asyncio.to_thread(
-                eventually, lambda: bool(judge.requests), "a request to the judge"
+                eventually, lambda: bool(judge.requests), "the judge's first request"
             )
         return numbered(request, number)
 
@@ -240,7 +242,7 @@ def test_a_judge_that_compares_sees_the_responses_of_a_prompt_together(tmp_path:
         assert all(row["judge/score"] == [0.2, 0.4, 0.6] for row in command.rows)
         refused = command("--judge=listwise", "--responses_per_prompt=1", "--resume")
     assert refused.code == 2
-    assert "expected several to compare" in refused.err
+    assert "several to compare" in refused.err
     assert "--responses_per_prompt" in refused.err
 
 
@@ -269,21 +271,15 @@ def test_one_response_that_is_left_cannot_be_compared(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            ("--openai.model_name=m",),
-            "--openai.model_name: nothing reads it without --responses_per_prompt",
-        ),
-        (
-            ("--thinking_mode=true",),
-            "--thinking_mode: nothing reads it without --responses_per_prompt",
-        ),
+        (("--openai.model_name=m",), r"--openai\.model_name: .*without --responses_per_prompt"),
+        (("--thinking_mode=true",), "--thinking_mode: .*without --responses_per_prompt"),
         (
             ("--responses_per_prompt=2", "--openai.server_type=vllm"),
-            "--openai.server_type: nothing reads it",
+            r"--openai\.server_type: .*training",
         ),
         (
             ("--responses_per_prompt=2", "--response_column=a"),
-            "--response_column: nothing reads it with",
+            "--response_column: .*with --responses_per_prompt",
         ),
         (("--responses_per_prompt=0",), "--responses_per_prompt"),
     ],
@@ -293,7 +289,7 @@ def test_flags_that_nothing_reads_are_refused(
 ) -> None:
     data = write_lines(tmp_path / "data.jsonl", PROMPTS)
     ended = score(data, "--out", tmp_path / "scored.jsonl", "--offline", *words)
-    assert (ended.code, said in ended.err) == (2, True), ended.err
+    assert ended.code == 2 and re.search(said, ended.err), ended.err
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -24,10 +25,10 @@ ROWS: list[Mapping[str, JSON]] = [
 ]
 GOOD = [1, 3, 6]
 REASONS = {
-    1: "expected beside the prompt in prompt a response",
-    3: "has several responses, and the first row has one response",
-    5: "a message has a part of type image, which",
-    6: "rubric.criteria: expected text, found int",
+    1: "expected .*beside the prompt .*--response_column",
+    3: ".*several responses, .*one response",
+    5: ".*type image, ",
+    6: r"rubric\.criteria: expected text, found int",
 }
 
 
@@ -55,7 +56,7 @@ def check(out: Path) -> None:
     reasons = quarantined(out)
     assert sorted(reasons) == sorted(REASONS)
     for number, reason in REASONS.items():
-        assert reasons[number].startswith(reason)
+        assert re.match(reason, reasons[number]), reasons[number]
         assert rows[number - 1]["judge/explanation"] == reasons[number]
 
 
@@ -63,9 +64,9 @@ def check(out: Path) -> None:
 def test_the_others_are_judged_and_the_bad_ones_listed(command: Scoring, tmp_path: Path) -> None:
     ended = command(rows=ROWS)
     assert (ended.code, command.judge.requests, command.out.exists()) == (2, [], False)
-    assert "data.jsonl, row 1: expected beside the prompt" in ended.said
-    assert "4 of 7 rows cannot be judged, also 3, 5, 6" in ended.said
-    assert "--on_bad_row=skip judges the others" in ended.said
+    assert re.search(r"data\.jsonl, row 1: .*beside the prompt", ended.said)
+    assert "4 of 7 rows" in ended.said and "also 3, 5, 6" in ended.said
+    assert "--on_bad_row=skip" in ended.said
     ended = command("--on_bad_row=skip")
     assert ended.code == 0, ended.said
     check(command.out)
@@ -73,7 +74,7 @@ def test_the_others_are_judged_and_the_bad_ones_listed(command: Scoring, tmp_pat
     metrics = command.run.metrics
     assert (metrics["bad_rows"], metrics["data_rows"], metrics["mean_score"]) == (4, 7, 0.5)
     assert (metrics["selected_rows"], metrics["unscored_rate"]) == (3, 0)
-    assert "rows that cannot be judged, and have no score: 4; the first: " in ended.said
+    assert "no score: 4; " in ended.said
     assert "scored.quarantine.jsonl says why" in ended.said
     chosen = tmp_path / "chosen" / "best.jsonl"
     picked = select(command.out, "--out", chosen, "--best")
@@ -152,7 +153,7 @@ def test_rows_of_several_responses_and_lines_that_are_no_rows(command: Scoring) 
     ended = command()
     assert (ended.code, command.judge.requests) == (2, [])
     assert "data.jsonl, row 2: not JSON: " in ended.said
-    assert "2 lines are no JSON objects" in ended.said
+    assert re.search("2 lines .*no JSON objects", ended.said)
     ended = command("--on_bad_row=skip")
     assert ended.code == 0, ended.said
     assert command.column("judge/score") == [[0.0, 1.0], [None]]
@@ -164,7 +165,5 @@ def test_rows_of_several_responses_and_lines_that_are_no_rows(command: Scoring) 
 
 def test_where_no_row_can_be_judged_there_is_an_error(command: Scoring) -> None:
     ended = command("--on_bad_row=skip", rows=[{"prompt": "p"}] * 3)
-    assert (ended.code, "row 1: expected beside the prompt in prompt a response" in ended.said) == (
-        2,
-        True,
-    )
+    assert ended.code == 2
+    assert re.search("row 1: .*beside the prompt .*--response_column", ended.said)

@@ -137,10 +137,8 @@ def test_a_request_is_sent_again_a_bounded_number_of_times(tmp_path: Path) -> No
 
     with batches(tmp_path, fault=never) as (judge, scoring):
         ended = scoring(*in_batches("openai", "--judge_batch_retries=2"), rows=ROWS)
-    assert (
-        ended.code == 1
-        and "results have no line for it" in scoring.run.path.joinpath("failures.jsonl").read_text()
-    )
+    assert ended.code == 1
+    assert "no line for" in scoring.run.path.joinpath("failures.jsonl").read_text()
     assert (
         len(judge.batches) == 3
         and sum(status != "ok" for status in scoring.column("judge/status")) == 1
@@ -308,7 +306,7 @@ def test_a_batch_that_is_not_found_is_created_anew_after_a_time_and_that_is_said
         )
         ended = scoring(*in_batches("anthropic"), rows=ROWS)
     assert ended.code == 0, ended.said
-    assert "waiting for other to end, which may be it" in ended.said
+    assert "waiting for other" in ended.said
     assert len(judge.batches) == 2 and scoring.out.read_bytes() == live.out.read_bytes()
 
 
@@ -344,7 +342,8 @@ def test_a_resumed_run_takes_up_its_batches_and_a_live_one_is_an_error(
         )
         assert scoring(*in_batches("openai", "--budget_calls=12"), rows=ROWS).code == 1
         live_now = scoring(*PRICES, "--resume")
-        assert live_now.code == 2 and "12 requests of the run are in batches" in live_now.said
+        assert live_now.code == 2
+        assert "12 requests" in live_now.said and "judge_batch" in live_now.said
 
         shown = called(
             lambda: batch_command.main([str(scoring.out)], prog="judgegym batch"),
@@ -388,14 +387,14 @@ def test_a_cancelled_batch_of_a_folder_is_said_to_be_so(tmp_path: Path) -> None:
     cancelled = shown_batches(tmp_path / "out.jsonl", "--cancel")
     assert cancelled.code == 0 and "batch 1: 0 of 1 done, cancelled" in cancelled.out
     later = shown_batches(run)
-    assert later.code == 0 and "it is gone: --resume sends its requests again" in later.out
+    assert later.code == 0 and "it is gone" in later.out and "--resume" in later.out
 
 
 def test_what_has_no_batches_is_told_apart(tmp_path: Path) -> None:
     missing, without = shown_batches(tmp_path / "none"), shown_batches(tmp_path)
     assert missing.code == without.code == 2
-    assert "there is no such run directory" in missing.err
-    assert "expected a run with --judge_batch" in without.err
+    assert f"{tmp_path / 'none'}: " in missing.err and "no such run" in missing.err
+    assert "run with --judge_batch" in without.err
 
 
 def test_a_budget_holds_for_what_is_in_batches(tmp_path: Path) -> None:

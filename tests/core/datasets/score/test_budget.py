@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -107,7 +108,7 @@ def test_a_file_of_an_earlier_run_stays_when_its_failures_are_judged_again(tmp_p
         ended = command("--resume", "--budget_calls=5", "--judge_max_concurrency=1")
     assert (ended.code, command.out.read_bytes()) == (3, before)
     assert "3 of 4 responses are judged" in ended.said
-    assert f"{command.out} is as an earlier run has left it" in ended.said
+    assert re.search(f"{command.out} .*earlier run", ended.said)
 
 
 @pytest.mark.slow
@@ -146,7 +147,7 @@ def test_an_endpoint_without_counts_ends_a_budget_of_dollars_with_the_way_on(
         sent = len(judge.requests)
         assert ended.code == 3
         assert sent < 3, "what had reserved its worst cost is sent, and nothing after that"
-        assert "reports no token counts" in ended.said
+        assert "no token counts" in ended.said
         assert going_on(ended.said)[-1] == f"--budget_calls={2 * sent}"
         ended = score(*going_on(ended.said)[:-1], "--budget_calls=3", *prices)
         assert (ended.code, len(judge.requests)) == (0, 3), ended.said

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 from collections.abc import Sequence
 from pathlib import Path
@@ -139,24 +140,21 @@ def test_equal_groups_that_move_up_keep_whose_score_is_whose(command: Scoring) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "expected a data set"),
-        (("missing.jsonl",), "--out: expected the file to write"),
-        (
-            ("missing.jsonl", "--out", "x.jsonl", "--offline"),
-            "missing.jsonl: there is no such file",
-        ),
+        ((), "a data set:"),
+        (("missing.jsonl",), "--out: .*--out scored"),
+        (("missing.jsonl", "--out", "x.jsonl", "--offline"), r"missing\.jsonl: .*no such file"),
         (("missing.jsonl", "--out", "x.jsonl", "--jugde=peer"), "--jugde"),
         (("missing.jsonl", "--out", "x.jsonl", "--judge=best"), "--judge"),
         (("missing.jsonl", "--out", "x.jsonl", '--faults={"500": 0.1}'), "--offline"),
         (
             ("missing.jsonl", "--out", "x.jsonl", "--aspects=harmfulness"),
-            "nothing reads it without --judge=aspect",
+            "--aspects .*without --judge=aspect",
         ),
     ],
 )
 def test_bad_input_is_one_message(words: Sequence[str], said: str) -> None:
     ended = score(*words)
-    assert (ended.code, said in ended.err, "Traceback" in ended.said) == (2, True, False)
+    assert ended.code == 2 and re.search(said, ended.err) and "Traceback" not in ended.said
 
 
 @pytest.mark.slow
@@ -170,12 +168,11 @@ def test_the_first_rows_are_tried_and_then_the_others(command: Scoring) -> None:
         assert len(command.judge.requests) == before + asked
         assert out.read_bytes().splitlines() == whole.splitlines()[:limit]
     ended = command("--limit=4", "--resume")
-    assert (ended.code, "row-5 is judged, and --limit 4 leaves it out" in ended.err) == (2, True), (
-        ended.said
-    )
+    assert ended.code == 2, ended.said
+    assert "row-5 is judged" in ended.err and "--limit 4" in ended.err
     assert command("--resume").code == 0
     assert (len(command.judge.requests), out.read_bytes()) == (20 + 20, whole)
-    assert "leave out --limit, or --shard and --merge" in command("--limit=4", "--shard=1/2").err
+    assert "leave out --limit" in command("--limit=4", "--shard=1/2").err
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -148,28 +149,30 @@ def test_rows_of_several_files_are_named_by_file(tmp_path: Path, command: Scorin
     (tmp_path / "b.jsonl").write_text('{"prompt": "p", "response": "1"}\n{"prompt": "q"}\n')
     command.data, command.out = tmp_path / "*.jsonl", tmp_path / "o" / "scored.jsonl"
     ended = command()
-    assert (
-        ended.code,
-        f"{tmp_path / 'b.jsonl'}, row 2: expected beside the prompt" in ended.said,
-    ) == (2, True)
+    assert ended.code == 2
+    assert re.search(f"{tmp_path / 'b.jsonl'}, row 2: .*beside the prompt", ended.said)
 
 
 @pytest.mark.parametrize(
     ("contents", "data", "words"),
     [
-        ({}, "*.jsonl", "expected files of one of the kinds"),
-        ({"a.jsonl": TEXT, "a.csv": TABLE}, "a.*", "expected files of one of the kinds"),
+        ({}, "*.jsonl", r"^\*\.jsonl: .*\.jsonl, \.json, .*found none"),
+        (
+            {"a.jsonl": TEXT, "a.csv": TABLE},
+            "a.*",
+            r"^a\.\*: .*\.jsonl, \.json, .*found a\.csv, a\.jsonl",
+        ),
         (
             {"a.csv": TABLE, "b.csv": "prompt,other\np,q\n"},
             "*.csv",
-            "expected the same in each file",
+            r"^\*\.csv: .*different columns",
         ),
-        ({"a.jsonl.gz": "no gzip"}, "a.jsonl.gz", "a.jsonl.gz: cannot be decompressed"),
-        ({"a.txt.gz": "x"}, "a.txt.gz", "expected a file with one of the endings"),
+        ({"a.jsonl.gz": "no gzip"}, "a.jsonl.gz", r"^a\.jsonl\.gz: cannot be decompressed"),
+        ({"a.txt.gz": "x"}, "a.txt.gz", r"^a\.txt\.gz: .*\.jsonl, \.json, "),
         (
             {"a.jsonl": TEXT},
             "*.jsonl --out=scored.jsonl",
-            "--out: scored.jsonl would be one of the files of",
+            r"^--out: scored\.jsonl .*files of \*\.jsonl",
         ),
     ],
 )
@@ -188,7 +191,7 @@ def test_what_cannot_be_read_is_an_error(
     command.data, command.out = Path(pattern), Path(out or "o.parquet")
     ended = command()
     assert (ended.code, command.judge.requests) == (2, [])
-    assert words in ended.said
+    assert re.search(words, ended.said, re.MULTILINE), ended.said
 
 
 @pytest.mark.slow

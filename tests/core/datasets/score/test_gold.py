@@ -127,9 +127,7 @@ def test_labels_of_a_judge_of_aspects(
 @pytest.mark.parametrize("value", [0.75, 0, 6, "10", True, "good", "null", "n/a"])
 def test_gold_that_is_not_on_the_scale_of_a_rubric_is_refused(value: Any) -> None:
     table = DataSet("data", [{"gold": 4.5}, {"gold": value}])
-    with pytest.raises(
-        DataError, match=r"row 2: expected in gold a number on the judge's scale, 1 to 5 "
-    ):
+    with pytest.raises(DataError, match=r"row 2: .*in gold .*scale, 1 to 5 \("):
         GoldColumn(table, range(2), "gold", lambda row: 1, judges_aspects=False, scale=Scale(1, 5))
     GoldColumn(table, range(1), "gold", lambda row: 1, judges_aspects=False, scale=Scale(1, 5))
 
@@ -141,10 +139,8 @@ def test_score_tells_the_gold_column_the_scale_of_a_rubric(tmp_path: Path) -> No
     )
     words = ("--gold_column=gold", "--scale_min=2", "--scale_max=9", "--offline")
     ended = score(data, "--out", tmp_path / "scored.jsonl", *words)
-    assert (
-        ended.code == 2
-        and "on the judge's scale, 2 to 9 (--scale_min, --scale_max), not 1.0" in ended.err
-    )
+    assert ended.code == 2
+    assert "scale, 2 to 9 (--scale_min, --scale_max), not 1.0" in ended.err
 
 
 @pytest.mark.slow
@@ -170,21 +166,20 @@ def test_several_responses_have_a_list_and_what_cannot_be_read_is_told_before_th
         for gold, said in (
             ([1, {"safe": "maybe"}], "1 or 0 for safe, not 'maybe'"),
             ([1, [2]], "a gold label: "),
-            ([1], "a gold label for each of 2 responses"),
-            (4, "a gold label for each of 2 responses"),
+            ([1], "each of 2 responses"),
+            (4, "each of 2 responses"),
         ):
             wrong = write_lines(
                 tmp_path / "wrong.jsonl", [*rows, {**rows[0], "prompt": "R", "gold": gold}]
             )
             ended = score(wrong, *other, "--gold_column=gold")
-            assert ended.code == 2 and f"wrong.jsonl, row 2: expected in gold {said}" in ended.err
+            assert ended.code == 2 and said in ended.err
+            assert "wrong.jsonl, row 2: expected in gold " in ended.err
         sampled = score(
             wrong, *other[:2], "--gold_column=gold", "--responses_per_prompt=2", "--offline"
         )
-        assert sampled.code == 2 and "--responses_per_prompt asks for new responses" in sampled.err
+        assert sampled.code == 2 and "--gold_column: --responses_per_prompt" in sampled.err
         missing = score(tmp_path / "data.jsonl", *other, "--gold_column=golden")
-        assert (
-            missing.code == 2
-            and "no row has a gold label in a column golden (--gold_column)" in missing.err
-        )
+        assert missing.code == 2
+        assert "no row" in missing.err and "column golden (--gold_column)" in missing.err
         assert len(judge.requests) == asked

@@ -147,10 +147,7 @@ def test_a_row_with_an_image_that_is_not_there_is_refused(command: Scoring, wher
     row = {**good, where: [*PICTURE, ANSWER] if where == "messages" else PICTURE}
     ended = command(rows=[good, row])
     assert (ended.code, command.judge.requests) == (2, [])
-    assert (
-        "data.jsonl, row 2: a message has a part of type image, which no judge is shown"
-        in ended.said
-    )
+    assert re.search(r"data\.jsonl, row 2: .*type image, .*no judge", ended.said)
 
 
 @pytest.mark.slow
@@ -188,7 +185,7 @@ def test_a_known_column_that_nobody_reads_is_named(
 ) -> None:
     ended = command(*words, rows=[row])
     assert ended.code == 0, ended.said
-    assert f"columns that are not read, and that nobody is shown: {named}\n" in ended.said
+    assert f"nobody is shown: {named}\n" in ended.said
 
 
 @pytest.mark.slow
@@ -231,10 +228,8 @@ def test_a_list_in_the_words_of_python_is_refused(command: Scoring) -> None:
     command.data = command.data.with_suffix(".csv")
     command.data.write_text("prompt,responses\nQ,\"['7', '8']\"\n")
     ended = command()
-    assert (ended.code, "data.csv, row 1: expected a list in JSON in responses" in ended.said) == (
-        2,
-        True,
-    )
+    assert ended.code == 2
+    assert re.search(r"data\.csv, row 1: .*JSON in responses", ended.said)
 
 
 def judge_yes(request: Json, number: int) -> str:
@@ -274,17 +269,11 @@ def test_the_aspects_of_a_row_are_those_it_is_judged_by(tmp_path: Path, ending: 
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"aspects": ["kindness"]}, "row 1: aspects: there is no aspect 'kindness'"),
-        ({"aspects": [{"name": "kind"}]}, "row 1: aspects.0.definition: Field required"),
+        ({"aspects": ["kindness"]}, "row 1: aspects: .*no aspect 'kindness'"),
+        ({"aspects": [{"name": "kind"}]}, r"row 1: aspects\.0\.definition: Field required"),
         ({"aspects": []}, "row 1: aspects: "),
-        (
-            {"rubric": {"score1_description": "Bad."}},
-            "row 1: rubric: expected text, or an object with criteria",
-        ),
-        (
-            {"rubric": {"criteria": "C", "score9_description": "x"}},
-            "row 1: rubric: a description of score 9",
-        ),
+        ({"rubric": {"score1_description": "Bad."}}, "row 1: rubric: .*object with criteria"),
+        ({"rubric": {"criteria": "C", "score9_description": "x"}}, "row 1: rubric: .*score 9"),
     ],
 )
 def test_a_field_that_cannot_be_read_is_an_error(
@@ -292,7 +281,7 @@ def test_a_field_that_cannot_be_read_is_an_error(
 ) -> None:
     ended = command(rows=[{"prompt": "Q", "response": "A", **fields}])
     assert (ended.code, command.judge.requests) == (2, [])
-    assert words in ended.said
+    assert re.search(words, ended.said)
 
 
 @pytest.mark.slow

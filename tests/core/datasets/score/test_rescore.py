@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -126,10 +127,10 @@ def test_two_judges_of_sampled_responses_are_compared(tmp_path: Path, ending: st
     found = json.loads((tmp_path / "c.json").read_text("utf-8"))
     (difference,) = found["differences"]
     assert (found["rows"], found["item"]) == (15, "response"), (
-        "all but the one that the policy never gave"
+        "all but the one that was never given"
     )
     assert difference["agreement"]["correlation"] < -0.7, "a malformed one is 0 for both"
-    assert "B judges the same answers as A" in " ".join(ended.out.split())
+    assert "B judges the same" in " ".join(ended.out.split())
 
 
 @pytest.mark.slow
@@ -175,11 +176,11 @@ def test_without_the_switch_the_refusal_names_it(tmp_path: Path) -> None:
             before,
         ), refused.err
         for words, said in (
-            (("--responses_per_prompt=2",), "--rescore judges the responses of a scored file"),
-            (("--out", str(one)), "is the data set itself"),
+            (("--responses_per_prompt=2",), "--rescore judges .*--responses_per_prompt asks"),
+            (("--out", str(one)), f"--out: {one} .*data set itself"),
         ):
             ended = again(one, tmp_path / "other.jsonl", judge, *words)
-            assert (ended.code, said in ended.err) == (2, True), ended.err
+            assert ended.code == 2 and re.search(said, ended.err), ended.err
         ended = again(data, tmp_path / "other.jsonl", judge)
         assert (ended.code, "lacks judge/score" in ended.err) == (2, True), ended.err
         named = again(
@@ -188,16 +189,12 @@ def test_without_the_switch_the_refusal_names_it(tmp_path: Path) -> None:
             judge,
             "--response_column=prompt",
         )
-        assert (named.code, "policy/response; leave the setting out" in named.err) == (2, True), (
-            named.err
-        )
+        assert named.code == 2, named.err
+        assert "--response_column: " in named.err and "policy/response" in named.err
         grouped = again(
             tmp_path / "s.jsonl", tmp_path / "t.jsonl", judge, "--judge=listwise", "--group_by=id"
         )
-        assert (grouped.code, "--group_by: each row has several responses" in grouped.err) == (
-            2,
-            True,
-        ), grouped.err
+        assert (grouped.code, "--group_by: each row" in grouped.err) == (2, True), grouped.err
 
 
 @pytest.mark.slow
@@ -344,10 +341,8 @@ def test_a_file_whose_columns_contradict_each_other_is_named_with_its_row(tmp_pa
         rows = [dict(row) for row in read_rows(one)]
         rows[2]["policy/response"] = ["alone"]
         ended = again(write_lines(tmp_path / "cut.jsonl", rows), tmp_path / "other.jsonl", judge)
-        assert (ended.code, "row 3: expected a list of texts in policy/response" in ended.err) == (
-            2,
-            True,
-        ), ended.err
+        assert ended.code == 2, ended.err
+        assert re.search("row 3: .*texts in policy/response", ended.err)
         rows = [dict(row) for row in read_rows(one)]
         rows[1]["policy/response"] = [None] * 4
         ended = again(write_lines(tmp_path / "null.jsonl", rows), tmp_path / "other.jsonl", judge)

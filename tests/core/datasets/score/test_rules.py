@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -30,10 +31,9 @@ def test_a_rule_asks_nobody_and_has_no_score_where_it_cannot_say(tmp_path: Path)
         *((1.0, "ok"), (0.0, "ok")),
         *((None, "unparsable"), (None, "unparsable")),
     ]
-    assert [row["judge/explanation"] for row in rows[2:]] == [
-        "the rule cannot say: the text has no number",
-        "the rule cannot say: the row has no reference, and rule_expected is not set",
-    ]
+    of_text, of_row = [str(row["judge/explanation"]) for row in rows[2:]]
+    assert "has no number" in of_text
+    assert "has no reference" in of_row and "rule_expected" in of_row
     run = RunFiles(locate_run_directory(out))
     assert run.report["config_general"]["judge_model_name"] == "rule-number"
     assert run.metrics["mean_score"] == 0.5 and not any(
@@ -85,33 +85,30 @@ def test_a_run_is_resumed_by_the_same_rule_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--judge=rule",), "rule: expected one of number, expression"),
-        (
-            ("--judge=rule", "--rule=numbers"),
-            "--rule (command line): 'numbers' is no rule; expected one of number",
-        ),
-        (("--judge=rule", "--rule=length"), "--rule_hard_limit: the rule length needs it"),
+        (("--judge=rule",), r"rule: .*number, expression, .*FILE\.py:NAME"),
+        (("--judge=rule", "--rule=numbers"), "--rule .*'numbers' .*number, expression, "),
+        (("--judge=rule", "--rule=length"), "--rule_hard_limit: .*rule length"),
         (
             ("--judge=rule", "--rule=length", "--rule_hard_limit=3", "--rule_soft_limit=4"),
-            "--rule_soft_limit: expected at most rule_hard_limit, got 4",
+            "--rule_soft_limit: .*rule_hard_limit, got 4",
         ),
         (
             ("--judge=rule", "--rule=exact", "--rule_tolerance=0.1"),
-            "--rule_tolerance: the rule exact does not read it",
+            "--rule_tolerance: .*rule exact",
         ),
         (
             ("--judge=rule", "--rule=number", "--rule_expected=many"),
-            "rule_expected: the expected value has no number",
+            "rule_expected: .*no number, .*many",
         ),
-        (("--judge=rule", "--rule=missing.py:f"), "rule: missing.py:f: FileNotFoundError: "),
+        (
+            ("--judge=rule", "--rule=missing.py:f"),
+            r"rule: missing\.py:f: FileNotFoundError: ",
+        ),
         (
             (*NUMBER, "--judge_temperature=0.5"),
-            "--judge_temperature (command line): nothing reads it with --judge=rule",
+            "--judge_temperature .*with --judge=rule",
         ),
-        (
-            ("--judge=rubric", "--rule=number"),
-            "--rule (command line): nothing reads it without --judge=rule",
-        ),
+        (("--judge=rubric", "--rule=number"), "--rule .*without --judge=rule"),
     ],
 )
 def test_wrong_combinations_are_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
@@ -119,5 +116,5 @@ def test_wrong_combinations_are_one_line(tmp_path: Path, words: tuple[str, ...],
         write_lines(tmp_path / "data.jsonl", ROWS), "--out", tmp_path / "scored.jsonl", *words
     )
     assert ended.code == 2
-    assert said in ended.err
+    assert re.search(said, ended.err), ended.err
     assert len([line for line in ended.err.splitlines() if "INFO" not in line]) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -58,15 +59,12 @@ def test_merged_shards_are_the_file_and_the_run_of_one_run(
     for shard in list_shards(COUNT):
         part = score(data, "--out", out, f"--shard={shard}", *flags)
         assert part.code == 0
-        assert (
-            f"judgegym score {data} --out {out} --merge {COUNT}  # when all {COUNT} shards are "
-            "there" in part.out
-        )
+        assert f"judgegym score {data} --out {out} --merge {COUNT} " in part.out
     asked = len(judge.requests)
 
     ended = score(data, "--out", out, f"--merge={COUNT}")
     assert ended.code == 1, ended.said  # more failures than are allowed here
-    assert "3 of 17 responses have no score" in ended.said
+    assert "3 of 17 responses" in ended.said
     assert (
         score(data, "--out", out, f"--merge={COUNT}", "--resume", "--max_judge_error_rate=1").code
         == 0
@@ -136,10 +134,8 @@ def test_a_shard_whose_run_was_stopped_is_not_merged(
         command("--shard=2/2", "--max_judge_error_rate=1", "--resume", "--budget_calls=1").code == 3
     )
     ended = score(command.data, "--out", command.out, "--merge=2")
-    assert (ended.code, "scored-00002-of-00002.run: this run has not ended" in ended.err) == (
-        2,
-        True,
-    ), ended.said
+    assert ended.code == 2, ended.said
+    assert re.search(r"scored-00002-of-00002\.run: .*not ended", ended.err)
     assert not command.out.exists()
 
 
@@ -157,12 +153,11 @@ def test_shards_of_different_settings_are_not_merged(
 
 def test_what_is_wrong_with_a_shard_is_said_in_one_line(tmp_path: Path) -> None:
     data, out = write_lines(tmp_path / "data.jsonl", ROWS), tmp_path / "scored.jsonl"
-    assert (
-        "--shard (command line): expected I/N with 1 ≤ I ≤ N"
-        in score(data, "--out", out, "--shard=4/3").said
-    )
-    assert "expected one of the flags" in score(data, "--out", out, "--shard=1/3", "--merge=3").said
+    ended = score(data, "--out", out, "--shard=4/3")
+    assert "--shard (command line): " in ended.said and "1 ≤ I ≤ N" in ended.said
+    ended = score(data, "--out", out, "--shard=1/3", "--merge=3")
+    assert "--merge joins" in ended.said and "--shard judges" in ended.said
     ended = score(data, "--out", out, "--merge=3")
-    assert (ended.code, "3 of 3 shards are not in" in ended.said) == (2, True)
+    assert (ended.code, "3 of 3 shards" in ended.said) == (2, True)
     assert not locate_run_directory(out).exists()
     assert json.loads(data.read_text().splitlines()[0]) == ROWS[0]

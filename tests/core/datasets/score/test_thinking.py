@@ -27,6 +27,8 @@ WORDS = {
     "aspect": ("--aspects=correctness",),
     "rubric": ("--judge_critique_rounds=1",),
 }
+NOTICE = "with its thinking"
+"""Of the log, once where a response has thinking at its beginning."""
 
 
 def test_every_kind_of_judge_that_writes_a_verdict_is_asked() -> None:
@@ -108,7 +110,7 @@ def test_a_response_is_shown_to_rules_and_judges_without_its_thinking(tmp_path: 
         reward = REWARD % json.dumps(RULE)
         words = ("--judge=composite", f"--reward={reward}", f"--judge_base_url={judge.base_url}")
         ended = score(data, "--out", out, *words)
-    assert ended.said.count("a completion begins with its thinking") == 1
+    assert ended.said.count(NOTICE) == 1
     rows, samples = read_rows(out), samples_of(out)
     for (text, is_ended), row, sample in zip(shapes, rows, samples, strict=False):
         assert row["response"] == f"{text}It is 42.", "the data stay as they are"
@@ -144,7 +146,7 @@ def test_with_judged_thinking_kept_all_of_a_response_is_shown(tmp_path: Path) ->
             '--thinking_markers={"<plan>":"</plan>"}',
         )
         ended = score(data, "--out", out, *words)
-    assert "begins with its thinking" not in ended.said
+    assert NOTICE not in ended.said
     assert "<think>41?</think>It is 42." in shown[0]
     assert [row["judge/score"] for row in read_rows(out)] == [1.0]
 

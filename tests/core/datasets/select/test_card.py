@@ -34,6 +34,16 @@ def cell(card: str, name: str) -> str:
     return line.split(" | ")[1].removesuffix(" |")
 
 
+def cell_about(card: str, words: str) -> str:
+    """The same of the only row whose name has these words."""
+    (name,) = (
+        name
+        for line in card.splitlines()
+        if line.startswith("| ") and words in (name := line.split(" | ")[0].removeprefix("| "))
+    )
+    return cell(card, name)
+
+
 def test_scores_beyond_0_and_1_are_on_the_card_on_their_own_scale(tmp_path: Path) -> None:
     rows = [
         scored_row({"prompt": "Q", "response": f"{score}"}, score) for score in (-3.0, 0.5, 7.0)
@@ -97,7 +107,7 @@ def test_a_card_says_how_the_file_was_made(tmp_path: Path, monkeypatch: pytest.M
     assert cell(card, "judge") == "`rubric`"
     assert cell(card, "model") == "`a-model`"
     assert "data.jsonl`, 10 rows, `sha256:" in cell(card, "data")
-    assert cell(card, "digest of the prompt (`judge_system_prompt`)").startswith("`sha256:")
+    assert cell_about(card, "(`judge_system_prompt`)").startswith("`sha256:")
     assert cell(card, "setting `rubric`").startswith("`sha256:")
     assert cell(card, "cost of the judge").endswith("US dollars")
     assert cell(card, "tokens of the judge").endswith(" received")
@@ -127,7 +137,7 @@ def test_agreement_of_orders_where_it_is_known(tmp_path: Path) -> None:
     (scored.with_suffix(".run") / "config.yaml").write_text("judge: listwise\ndata: d.jsonl\n")
     assert select(scored, "--out", tmp_path / "o.jsonl", "--best").code == 0
     card = (tmp_path / "README.md").read_text("utf-8")
-    assert cell(card, "the same verdict in both orders of the answers") == "75.0 % of the pairs"
+    assert cell_about(card, "both orders") == "75.0 % of the pairs"
     assert "cost" not in card and "tokens" not in card
 
 
@@ -137,7 +147,7 @@ def test_a_file_without_a_run_has_a_card_that_claims_nothing(tmp_path: Path) -> 
     )
     assert select(scored, "--out", tmp_path / "o.jsonl", "--best").code == 0
     card = (tmp_path / "README.md").read_text("utf-8")
-    assert "How the scores were made is not known." in card
+    assert "is not known." in card
     assert "llm-as-a-judge" not in head_of(card)["tags"]
     assert "judgegym score" not in card
 
@@ -218,7 +228,7 @@ def test_a_readme_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
     readme.write_text("# My project\n")
     ended = select(scored, "--out", tmp_path / "o.jsonl", "--best")
     assert (ended.code, ended.err.count("\n")) == (2, 1)
-    assert "README.md was not written by judgegym select, and is not overwritten" in ended.err
+    assert "README.md was not written" in ended.err
     assert readme.read_text() == "# My project\n" and not (tmp_path / "o.jsonl").exists()
     assert (
         select(scored, "--out", tmp_path / "o.jsonl", "--best", "--card", tmp_path / "CARD.md").code
@@ -227,10 +237,10 @@ def test_a_readme_of_somebody_else_is_not_overwritten(tmp_path: Path) -> None:
     for name, code_expected in (("o.jsonl", 0), ("other.jsonl", 2)):
         ended = select(scored, "--out", tmp_path / name, "--best", "--card", tmp_path / "CARD.md")
         assert ended.code == code_expected
-    assert "CARD.md is the card of another file" in ended.err
+    assert "CARD.md is the card" in ended.err
     (tmp_path / "data.jsonl").write_text("{}\n")
     ended = select(scored, "--out", tmp_path / "data.jsonl", "--best", "--card=none")
-    assert (ended.code, "says that judgegym select has written it" in ended.err) == (2, True)
+    assert ended.code == 2 and "data.jsonl exists" in ended.err and "no card" in ended.err
     assert (tmp_path / "data.jsonl").read_text() == "{}\n"
     ended = select(scored, "--out", tmp_path / "o.jsonl", "--best", "--card", tmp_path)
     assert (ended.code, "cannot be read: Is a directory" in ended.err) == (2, True)
@@ -260,7 +270,7 @@ def test_a_threshold_on_scores_of_a_judge_that_compares_responses_is_doubted(
         out = tmp_path / rule / "out.jsonl"
         ended = select(scored, "--out", out, *rule.split())
         assert ended.code == 0, ended.err
-        words = "The judge (listwise) compares the responses to one prompt"
+        words = "The judge (listwise) compares"
         said[rule] = (words in ended.err, words in (out.parent / "README.md").read_text("utf-8"))
     assert said == {
         "--threshold=0": (True, True),

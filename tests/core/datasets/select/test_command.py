@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -103,11 +104,8 @@ def test_prompts_of_the_same_words_with_other_images_tools_or_contexts_are_other
 def test_what_is_left_out_is_counted_by_reason(scored: Path) -> None:
     ended = select(scored, "--out", scored.parent / "new" / "out.jsonl", "--pairs", "--margin=0.51")
     assert ended.code == 2
-    assert (
-        "nothing can be selected" in ended.err
-        and "2 margin (" in ended.err
-        and "1 too_few (" in ended.err
-    )
+    assert "out.jsonl is not written" in ended.err
+    assert "2 margin (" in ended.err and "1 too_few (" in ended.err
     ended = select(scored, "--out", scored.parent / "new" / "out.jsonl", "--pairs", "--margin=0.5")
     assert ended.code == 0
     assert "4 of 6 responses, to 2 of 3 prompts" in ended.out
@@ -284,40 +282,34 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     [
         (["--best", "--pairs"], "not allowed with argument"),
         ([], "one of the arguments --best --top --threshold --pairs is required"),
-        (["--top=0"], "expected a whole number from 1, found 0"),
-        (["--threshold=2"], "expected a number from 0 to 1, found 2"),
-        (["--best", "--margin=0"], "--margin: it is about pairs; it needs --pairs"),
-        (["--best", "--length_balanced"], "--length_balanced: it is about pairs"),
-        (
-            ["--threshold=0.5", "--min_score=0.5"],
-            "--min_score: --threshold is the least score already",
-        ),
+        (["--top=0"], "--top: .*whole number from 1, found 0"),
+        (["--threshold=2"], "--threshold: .*from 0 to 1, found 2"),
+        (["--best", "--margin=0"], "--margin: .*needs --pairs"),
+        (["--best", "--length_balanced"], "--length_balanced: .*needs --pairs"),
+        (["--threshold=0.5", "--min_score=0.5"], "--min_score: --threshold"),
         (["--best", "--layout=trl-dpo"], "--layout=trl-dpo: expected --pairs"),
+        (["--pairs", "--layout=trl-sft"], "--layout=trl-sft: expected --best, --top"),
         (
-            ["--pairs", "--layout=trl-sft"],
-            "--layout=trl-sft: expected --best, --top or --threshold",
+            ["--pairs", "--pairs_per_prompt=all", "--layout=trl-kto"],
+            "--layout=trl-kto: .*one label",
         ),
-        (["--pairs", "--pairs_per_prompt=all", "--layout=trl-kto"], "a response has one label"),
         (["--top=2", "--layout=verl-rl"], "--layout=verl-rl: expected --best"),
-        (["--best", "--layout=verl-sft"], "verl's SFT trainer reads .parquet, found"),
+        (
+            ["--best", "--layout=verl-sft"],
+            r"--layout=verl-sft: .*reads \.parquet, found .*out\.jsonl",
+        ),
         (
             ["--best", "--layout=trl-sft-messages", "--conversational=false"],
             "leave out --conversational=false",
         ),
-        (["--best", "--conversational=maybe"], "expected true or false, found maybe"),
+        (["--best", "--conversational=maybe"], "--conversational: .*true or false, .*maybe"),
         (["--best", "--layout=none"], "invalid choice: 'none'"),
-        (["--best", "--data_source=x"], "--data_source: nothing reads it without --layout=verl-rl"),
-        (
-            ["--best", "--private"],
-            "--private: it makes a repository of the hub private; it needs --push_to_hub",
-        ),
-        (
-            ["--best", "--card=none", "--push_to_hub=a/b"],
-            "--card=none: a data set is pushed to the hub with its card",
-        ),
-        (["--best", "--group_by=id"], "expected a column id (--group_by)"),
-        (["--best", "--keep_thinking"], "expected thinking of a sampled policy"),
-        (["--best", "--prompt_column=none"], "expected a prompt (a text or messages) in none"),
+        (["--best", "--data_source=x"], "--data_source: .*without --layout=verl-rl"),
+        (["--best", "--private"], "--private: .*needs --push_to_hub"),
+        (["--best", "--card=none", "--push_to_hub=a/b"], "--card=none: .*with its card"),
+        (["--best", "--group_by=id"], r"expected a column id \(--group_by\)"),
+        (["--best", "--keep_thinking"], r"a sampled policy, .*\(--keep_thinking\)"),
+        (["--best", "--prompt_column=none"], "expected a prompt .* in none"),
         (["--best", "--min_score=1.0", "--response_column=prompt"], "expected a prompt"),
     ],
 )
@@ -325,17 +317,14 @@ def test_wrong_flags_are_one_line(scored: Path, words: list[str], message: str) 
     out = scored.parent / "out.jsonl"
     ended = select(scored, "--out", out, *words)
     assert (ended.code, ended.out) == (2, "")
-    assert message in ended.err and ended.err.count("\n") == 1
+    assert re.search(message, ended.err) and ended.err.count("\n") == 1, ended.err
     assert not out.exists() and not (scored.parent / "README.md").exists()
 
 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (
-            {"prompt": "Q", "response": "A"},
-            "expected a file that judgegym score has written, with the columns",
-        ),
+        ({"prompt": "Q", "response": "A"}, "lacks judge/score"),
         (
             scored_row({"prompt": "Q", "responses": ["A", "B"]}, [0.5]),
             "row 1: has 2 responses, and judge/status has 1",
@@ -352,22 +341,19 @@ def test_a_file_that_is_not_scored_is_one_line(row: Row, message: str, tmp_path:
 
 def test_places_that_cannot_be(scored: Path, tmp_path: Path) -> None:
     cases: list[tuple[Any, str]] = [
-        ((scored, "--out", scored), "--out: expected another file than the scored one"),
-        (
-            (scored, "--out", tmp_path / "out.csv"),
-            "--out: expected a file with the ending .parquet or .jsonl",
-        ),
+        ((scored, "--out", scored), f"--out: .*the scored one, .*{scored}"),
+        ((scored, "--out", tmp_path / "out.csv"), r"--out: .*\.parquet or \.jsonl.*out\.csv"),
         (
             (tmp_path / "none.jsonl", "--out", tmp_path / "out.jsonl"),
-            "none.jsonl: there is no such file",
+            r"none\.jsonl: .*no such file",
         ),
-        ((tmp_path, "--out", tmp_path / "out.jsonl"), "SCORED: expected a file with the ending"),
+        ((tmp_path, "--out", tmp_path / "out.jsonl"), r"SCORED: .*\.parquet or \.jsonl"),
         ((scored, "--out", scored / "under" / "out.jsonl"), "cannot be written: Not a directory"),
     ]
     for words, message in cases:
         ended = select(*words, "--best", "--card=none")
         assert (ended.code, ended.err.count("\n")) == (2, 1), ended.err
-        assert message in ended.err
+        assert re.search(message, ended.err), ended.err
 
 
 def test_a_damaged_run_beside_the_file_is_one_line(scored: Path) -> None:
@@ -440,8 +426,8 @@ def test_all_columns_but_those_of_the_layout_are_kept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words", "error"),
     [
-        ("o.jsonl", ["--conversational=false"], "the prompt has the turns user with images"),
-        ("o.parquet", [], "a message has images, for which Parquet has no column"),
+        ("o.jsonl", ["--conversational=false"], "the prompt .*user with images"),
+        ("o.parquet", [], "images, .*Parquet"),
     ],
 )
 def test_images_are_not_left_out_of_texts_and_tables(
@@ -451,7 +437,7 @@ def test_images_are_not_left_out_of_texts_and_tables(
     ended = select(
         lines_file(tmp_path / "scored.jsonl", [row]), "--out", tmp_path / name, "--best", *words
     )
-    assert ended.code == 2 and f"row 1: {error}" in ended.err
+    assert ended.code == 2 and re.search(f"row 1: .*{error}", ended.err)
 
 
 @pytest.mark.parametrize("words", [[], ["--keep_columns=tools"]])
@@ -478,7 +464,7 @@ def test_a_column_that_the_first_row_lacks_is_kept(tmp_path: Path, words: str) -
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("idd", "there is no column idd"), ("prompt", "prompt is a column that select writes itself")],
+    [("idd", "no column idd"), ("prompt", "--keep_columns: prompt is a column")],
 )
 def test_a_column_that_cannot_be_kept_is_an_error(tmp_path: Path, name: str, words: str) -> None:
     scored = lines_file(tmp_path / "scored.jsonl", KEPT)
@@ -549,7 +535,4 @@ def test_tool_calls_are_kept_in_lines_and_refused_in_a_table(tmp_path: Path) -> 
     assert written(scored, "--best") == [{"prompt": talk, "completion": said("4")}]
     ended = select(scored, "--out", tmp_path / "t" / "out.parquet", "--best")
     assert ended.code == 2
-    assert (
-        "row 1: a message has tool_calls, for which Parquet has no column here; write .jsonl"
-        in ended.err
-    )
+    assert re.search(r"row 1: .*tool_calls, .*Parquet .*\.jsonl", ended.err)

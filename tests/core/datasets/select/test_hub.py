@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -60,29 +61,20 @@ def test_what_the_hub_refuses_is_one_line(scored: Path) -> None:
         hub.files["ours/theirs"], hub.private["ours/theirs"] = {"README.md": b"# Theirs\n"}, False
         hub.files["ours/public"], hub.private["ours/public"] = {}, False
         cases = [
-            (
-                push(scored, "ours/public", hub.url, "--private"),
-                "ours/public is there, and is public",
-            ),
+            (push(scored, "ours/public", hub.url, "--private"), "ours/public .*is public"),
             (push(scored, "strangers/pairs", hub.url), "You don't have the rights"),
             (push(scored, "ours/pairs", hub.url, token="hf_wrong"), "Invalid"),
             (
                 push(scored, "ours/theirs", hub.url),
-                "README.md of ours/theirs was not written by judgegym select",
+                r"README\.md of ours/theirs was not written",
             ),
             (push(scored, "ours/pairs", nobody), "cannot be reached"),
-            (
-                push(scored, "ours/pairs", hub.url, token=""),
-                "no token of the Hugging Face hub; set HF_TOKEN",
-            ),
-            (
-                push(scored, "a b/c/d", hub.url),
-                "expected a name or organisation/name, found a b/c/d",
-            ),
+            (push(scored, "ours/pairs", hub.url, token=""), "set HF_TOKEN"),
+            (push(scored, "a b/c/d", hub.url), "organisation/name, found a b/c/d"),
         ]
         for ended, message in cases:
             last = ended.err.strip().splitlines()[-1]
-            assert (ended.code, last.startswith("--p") and message in last) == (2, True), ended.said
+            assert ended.code == 2 and re.search(f"^--p.*{message}", last), ended.said
             assert (
                 "Traceback" not in ended.err
                 and TOKEN not in ended.said
