@@ -113,4 +113,4 @@ def test_labels_of_tables_are_numbers(tmp_path: Path) -> None:
     with serving(rated(lambda response: 3)) as judge:
         scoring = Scoring(tmp_path, judge)
         ended = scoring(f"--anchors={anchors}", rows=[{"prompt": "Q", "response": "r"}])
-    assert "The judge agrees with 2 of 3 labels." in ended.said
+    assert "agrees with 2 of 3 labels" in ended.said

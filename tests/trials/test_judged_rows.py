@@ -146,6 +146,6 @@ def test_rows_that_can_be_read_and_not_judged_are_left_out(tmp_path: Path) -> No
     ]
     audited = audit.CalledAuditSettings.model_validate(given)
     found = audit.select_labelled(read_tasks(audited), audited)
-    assert [row.uid for row in found.rows] == ["row-1", "row-3"] and found.left_out == {
-        "that cannot be judged": 1
-    }
+    assert [row.uid for row in found.rows] == ["row-1", "row-3"]
+    ((reason, count),) = found.left_out.items()
+    assert "cannot be judged" in reason and count == 1

@@ -27,7 +27,5 @@ def test_what_is_no_object_is_refused_by_the_name_of_the_variable(
 ) -> None:
     if given is not None:
         monkeypatch.setenv("SETTINGS_OF_A_PLUGIN", given)
-    with pytest.raises(
-        SettingsError, match=r"^SETTINGS_OF_A_PLUGIN: expected a JSON object of settings"
-    ):
+    with pytest.raises(SettingsError, match=r"^SETTINGS_OF_A_PLUGIN: .*JSON object"):
         read_settings_variable("SETTINGS_OF_A_PLUGIN")

@@ -58,7 +58,7 @@ async def test_a_plugin_has_the_gold_judge_and_the_files_of_the_server(
         reward = judge_reward(judge={**of(training.base_url, "weak"), "monitor": watched})
         scores = await reward(prompts=["Why?"] * 2, completions=TEXTS)
         await reward.close()
-    assert scores == [1.0, 1.0], "the gold judge has no say"
+    assert scores == [1.0, 1.0], "gold scores are no rewards"
     (step,) = lines(folder, "step")
     assert (step["groups"], step["rollouts"], step["values"]["reward_mean"]) == (1, 2, 1.0)
     assert lines(folder, "begin") == [{"judge": "weak", "gold_judge": "gold"}]
@@ -77,9 +77,9 @@ async def test_a_plugin_has_the_gold_judge_and_the_files_of_the_server(
         ),
         (
             {"gold_judge": {"judge": "listwise"}},
-            r"^judge\.monitor\.gold_judge\.judge: expected one that sees each response",
+            r"^judge\.monitor\.gold_judge\.judge: .*sees each response",
         ),
-        ("runs", r"^judge\.monitor: expected a mapping of settings, found 'runs'"),
+        ("runs", r"^judge\.monitor: .*a mapping .*found 'runs'"),
     ],
 )
 def test_wrong_settings_are_told_at_once(monitor: object, message: str) -> None:

@@ -87,9 +87,7 @@ async def test_openrlhfs_agent_ends_a_run_whose_judge_is_down(
     async with running(judge="I cannot say.") as server:
         with present(monkeypatch, OPENRLHF):
             form = agent_executor(server.url, group_size=1)
-        with pytest.raises(
-            NoRewardError, match=f"the judge failed for {MAX_FAILURES} samples in a row"
-        ):
+        with pytest.raises(NoRewardError, match=f"failed for {MAX_FAILURES} samples"):
             await executed(form, [f"text {number}" for number in range(MAX_FAILURES)])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator
 from types import SimpleNamespace as Of
 from typing import Any
@@ -83,7 +84,7 @@ def test_paths_and_functions() -> None:
     [
         (Of(text="Since."), Of(), "no prompt in observation.messages, observation.prompt"),
         (Of(), Of(prompt="Why?"), "no response in action.completion"),
-        (Of(text="Since."), Of(prompt=7), "expected text or messages, found int"),
+        (Of(text="Since."), Of(prompt=7), "expected text .*found int"),
         (
             Of(text="Since."),
             Of(prompt="Why?", reference=object()),
@@ -94,7 +95,7 @@ def test_paths_and_functions() -> None:
 def test_a_step_of_which_no_request_can_be_made(
     action: Any, observation: Any, message: str
 ) -> None:
-    assert row_of(action, observation).error.startswith(message)
+    assert re.match(message, row_of(action, observation).error)
 
 
 def test_an_empty_response_is_sent() -> None:

@@ -115,10 +115,8 @@ def test_without_the_trainers_each_module_asks_for_its_own_alone_and_says_how_to
             WITHOUT_EXTRA[target] if target in WITHOUT_EXTRA else {*EXTRAS[extra]}
         ), module
         if said and target == "rllm":
-            assert (
-                said == "ImportError: rllm is not installed: pip install "
-                "git+https://github.com/rllm-org/rllm"
-            )
+            assert said.startswith("ImportError: rllm ")
+            assert said.endswith(" git+https://github.com/rllm-org/rllm")
         elif said:
             assert said.startswith("MissingExtraError: ") and install_command(extra) in said, (
                 module,

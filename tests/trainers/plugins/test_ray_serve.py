@@ -26,9 +26,9 @@ GROUPS = {"offline": True, "judge": "listwise", "group_size": 4}
         ),
         (
             {"offline": True, "max_replicas": "many"},
-            r"^max_replicas: expected a whole number, found 'many'$",
+            r"^max_replicas: .*whole number, found 'many'$",
         ),
-        ({"offline": True, "port": 1}, r"^port: Ray Serve sets it; expected http_options"),
+        ({"offline": True, "port": 1}, r"^port: Ray Serve .*expected http_options"),
     ],
 )
 def test_argument_that_cannot_work_is_one_line(arguments: dict[str, Any], message: str) -> None:

@@ -47,17 +47,17 @@ WRONG: Mapping[Callable[[Any], None], list[tuple[Any, str]]] = {
     of_verl: [
         (
             {"url": URL},
-            "reward_kwargs.on_failure: expected score: .* every estimator trains as a reward",
+            "reward_kwargs.on_failure: expected score: .*fallback_score, .*JudgeAgentLoop",
         ),
         ({"url": URL, "on_failure": "leave_out"}, "reward_kwargs.on_failure: expected score"),
         (
             {"url": URL, "on_failure": "zero"},
             "reward_kwargs.on_failure: expected leave_out or score, found 'zero'",
         ),
-        (SCORE, "expected either url .of a reward server. or judge"),
+        (SCORE, "expected either url .*or judge"),
         (
             {**SCORE, "judge": {"judge": "no such judge"}},
-            "judge.judge: there is no judge 'no such judge'",
+            "judge.judge: .*no judge 'no such judge'",
         ),
         (
             {**SCORE, "judge": {"judge": "rubric", "judge_temprature": 0.1}},
@@ -73,37 +73,37 @@ WRONG: Mapping[Callable[[Any], None], list[tuple[Any, str]]] = {
         ),
         ({**HERE, "judge": {"judge": "rubric"}}, "expected either url"),
         ({**SCORE, "ulr": URL}, "reward_kwargs.ulr: unknown setting, did you mean url"),
-        ({**HERE, "fallback_score": float("nan")}, ".*expected a finite number"),
+        ({**HERE, "fallback_score": float("nan")}, "reward_kwargs.fallback_score: .*finite number"),
         *(
-            ({**SCORE, "judge": judge}, ".*cannot run in verl's reward workers.* set url")
+            ({**SCORE, "judge": judge}, ".*verl's reward workers.* set url")
             for judge in ({"judge": "listwise"}, {"judge": "tournament"}, {"group_size": 4})
         ),
     ],
     of_manager: [
-        ({}, "reward_kwargs.url: expected one of url, judge and environment"),
+        ({}, "reward_kwargs.url: expected one of .*judge and environment"),
         (
             {"url": URL, "judge": {"judge": "rubric"}},
-            ".*expected one of url, judge and environment",
+            "reward_kwargs.url: expected one of .*judge and environment",
         ),
         ({"ulr": URL}, "reward_kwargs.ulr: unknown setting, did you mean url"),
-        ({"group_wait_s": True}, "reward_kwargs.group_wait_s: expected a number of seconds"),
+        ({"group_wait_s": True}, "reward_kwargs.group_wait_s: .*number of seconds"),
         (
             {"url": URL, "on_failure": "zero"},
             ".*on_failure: expected leave_out or score, found 'zero'",
         ),
         ({"judge": {"juge": "listwise"}}, "judge.juge: unknown setting"),
-        ({"judge": {"judge": "choice"}}, ".*needs 2 or more samples"),
+        ({"judge": {"judge": "choice"}}, ".*2 or more samples .*found 1"),
         ({"environment": {"name": "arena_hard"}}, ".*environment.name: unknown setting"),
-        ({"environment": {"settings": {}}}, ".*expected `environment`, its name"),
+        ({"environment": {"settings": {}}}, ".*expected `environment`, .*`settings`"),
         (["url"], "reward_kwargs: expected a mapping"),
-        ({"fallback_score": "0"}, "reward_kwargs.fallback_score: expected a finite number"),
-        ({"judge": "listwise"}, ".*judge: expected a mapping"),
+        ({"fallback_score": "0"}, "reward_kwargs.fallback_score: .*finite number"),
+        ({"judge": "listwise"}, "reward_kwargs.judge: expected a mapping"),
     ],
     of_slime: [
         ({"ulr": URL}, "judgegym.ulr: unknown setting, did you mean url"),
-        ({"fallback_score": "0"}, "judgegym.fallback_score: expected a finite number, found '0'"),
+        ({"fallback_score": "0"}, "judgegym.fallback_score: .*finite number, found '0'"),
         ({"judge": "listwise"}, "judgegym.judge: expected a mapping"),
-        ({}, "--rm-url: expected the URL"),
+        ({}, "--rm-url: .*such as http://127.0.0.1:8400"),
         (["url"], "judgegym: expected a mapping"),
     ],
     of_single_slime: [
@@ -112,26 +112,25 @@ WRONG: Mapping[Callable[[Any], None], list[tuple[Any, str]]] = {
     ],
     of_openrlhf: [
         ({"fallback": 1.0}, "settings.fallback: unknown setting, did you mean fallback_score"),
-        ({"deadline_s": "9"}, "deadline_s: expected a number of seconds above 0"),
+        ({"deadline_s": "9"}, "deadline_s: .*seconds above 0"),
         ({"on_failure": "zero"}, "on_failure: expected leave_out or score, found 'zero'"),
         *(
             (
                 {"group_size": size},
-                f"group_size: expected the number of samples of a prompt, found {size!r}",
+                f"group_size: .*number of samples .*found {size!r}",
             )
             for size in ("8", 0, 2.5)
         ),
         *(
             (
                 given,
-                "estimator: a reward function can give a failed judge nothing but the mean of its "
-                "group",
+                f"estimator: .*found estimator {found}. ",
             )
-            for given in (
-                {"estimator": "gae"},
-                {"estimator": None},
-                {"group_size": 1},
-                {"group_size": None},
+            for given, found in (
+                ({"estimator": "gae"}, "'gae' and group_size 4"),
+                ({"estimator": None}, "None and group_size 4"),
+                ({"group_size": 1}, "'rloo' and group_size 1"),
+                ({"group_size": None}, "'rloo' and group_size None"),
             )
         ),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from enum import Enum
@@ -122,14 +123,12 @@ async def test_a_sample_that_is_no_whole_answer_or_removed_is_not_judged_and_mov
     assert {each["judge_failed"] for each in rewards} == {0.0}
     assert again == [1.0, 0.0, 0.0, pytest.approx(1 / 3), pytest.approx(1 / 3)]
     assert [sample.remove_sample for sample in samples] == [False, False, False, True, True]
-    assert samples[3].metadata["judge_explanation"] == "the sample's status is failed"
+    assert "status is failed" in str(samples[3].metadata["judge_explanation"])
 
 
 async def test_several_samples_of_one_rollout_are_refused_with_group_rm() -> None:
     samples: list[Any] = [group("good", "bad"), group("good")]
-    with pytest.raises(
-        SettingsError, match="--group-rm: slime cannot give rewards to rollouts of several samples"
-    ):
+    with pytest.raises(SettingsError, match=r"--group-rm: .*several samples"):
         await reward(arguments("http://127.0.0.1:1"), samples)
 
 
@@ -181,5 +180,5 @@ async def test_samples_of_different_prompts_are_no_group() -> None:
     async with running("--judge=choice", judge=best) as server:
         await reward(arguments(server.url), group("good", "bad"))
         assert await reward(arguments(server.url), samples) == [0.0, 0.0]
-    assert "differ in their prompt" in str(samples[0].metadata["judge_explanation"])
+    assert re.search("differ .*prompt", str(samples[0].metadata["judge_explanation"]))
     assert all(sample.remove_sample for sample in samples)

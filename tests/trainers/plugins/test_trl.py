@@ -78,8 +78,8 @@ async def test_groups_are_told_apart_by_position() -> None:
 @pytest.mark.parametrize(
     ("size", "prompts", "said"),
     [
-        (2, ["Q1", "Q2"], "do not belong to one row"),
-        (3, ["Q"] * 4, "4 completions cannot be split into groups of 3"),
+        (2, ["Q1", "Q2"], r"completions \d to \d .*one row"),
+        (3, ["Q"] * 4, "4 completions .*groups of 3"),
         (2, ["Q"] * 4, "num_generations, which is 4, found 2"),
     ],
 )
@@ -224,18 +224,18 @@ async def test_an_infinite_score_or_sum_is_none_and_is_told_once(
 @pytest.mark.parametrize(
     ("functions", "keywords", "said"),
     [
-        ([], {}, "functions: expected functions with names"),
-        ([short, short], {}, "names of their own, found short, short"),
-        ([short], {"name": "short"}, "names of their own"),
-        ([short, polite], {"weights": [1.0]}, "expected one for each of 2"),
-        ([short], {"weights": [float("inf")]}, "weight of short: expected a finite number"),
+        ([], {}, "functions: .*names .*found none"),
+        ([short, short], {}, "functions: .*names .*found short, short"),
+        ([short], {"name": "short"}, "functions: .*names .*found short$"),
+        ([short, polite], {"weights": [1.0]}, "weights: .*each of 2 functions, found 1"),
+        ([short], {"weights": [float("inf")]}, "weight of short: .*finite number"),
         (
             [
                 judge_environment(name, offline=True).reward
                 for name in ("arena_hard", "self_critique")
             ],
             {},
-            "expected those of one environment, found arena_hard, self_critique",
+            "one environment, found arena_hard, self_critique",
         ),
     ],
 )
@@ -340,7 +340,7 @@ def test_a_function_whose_failures_the_asynchronous_trainer_would_count_as_0_is_
     if is_refused:
         with pytest.raises(
             SettingsError,
-            match=r"reward_funcs: TRL's asynchronous trainer adds up .*combined_reward",
+            match=r"reward_funcs: .*asynchronous trainer .*combined_reward",
         ):
             worker.start()
     else:
@@ -360,6 +360,6 @@ async def test_a_judge_that_is_down_ends_the_training_after_32_failures_or_two_g
             for _ in range(batches - 1):
                 assert await reward(*batch, log_metric=trainer.log_metric) == [None] * 8
             with pytest.raises(
-                NoRewardError, match=f"failed for {8 * batches} samples in a row, .* out of order"
+                NoRewardError, match=f"failed for {8 * batches} samples .*out of order"
             ):
                 await reward(*batch, log_metric=trainer.log_metric)

@@ -151,14 +151,14 @@ async def test_rows_of_others_are_left_to_others(url: str) -> None:
 
 async def test_a_dataset_of_another_kind_is_refused(url: str) -> None:
     environment = environment_of(url)
-    with pytest.raises(SettingsError, match=r"dataset\(\), found no column uid"):
+    with pytest.raises(SettingsError, match=r"train_dataset: .*no column uid"):
         await environment.reward(["Q"], ["a"])
     with pytest.raises(DataError, match="no row 'nobody'"):
         await environment.reward(["Q"], ["a"], uid=["nobody"])
     assert not single_turn._OPENED, "an error closes what is open"
     with pytest.raises(DataError, match="found uid 'x' and split 'dev'"):
         await environment.reward(["Q"], ["a"], uid=["x"], split=["dev"])
-    with pytest.raises(DataError, match="expected a row of dataset"):
+    with pytest.raises(DataError, match="found uid None and split None"):
         environment().reset(prompt="Q")
 
 
@@ -207,7 +207,7 @@ async def test_the_first_reward_judges_all_at_once() -> None:
             episode.reset(**row)
             if text:
                 episode.answer("a first thought")
-                assert episode.answer(text) == "The answer is submitted."
+                assert "submitted" in episode.answer(text)
         rewards = [await episode.get_reward() for episode in begun]
         assert rewards == await ours(endpoint.base_url, rows[0]["uid"], ANSWERS)
         assert [None if each.rewarded is None else each.rewarded.is_invalid for each in begun] == [
@@ -243,7 +243,7 @@ async def test_compared_among_other_environments_on_several_processes_is_refused
     episode.reset(
         **{name: cell for name, cell in row.items() if name != "environment"}
     )  # as TRL does
-    with pytest.raises(SettingsError, match="cannot be gathered from several processes"):
+    with pytest.raises(SettingsError, match=r"environment_factory: .*several processes"):
         await episode.get_reward()
 
 

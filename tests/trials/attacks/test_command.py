@@ -200,7 +200,7 @@ def test_too_few_rows_are_underpowered_with_the_number_needed(tmp_path: Path) ->
         ended = attack(tmp_path, judge, rows(3), "--only=authority")
     assert ended.code == 0
     assert {one["finding"] for one in report(tmp_path)["attacks"]} == {"underpowered"}
-    assert "Underpowered: to tell a success, 6 rows are needed" in ended.out
+    assert re.search("Underpowered: .*6 rows are needed", ended.out)
 
 
 @pytest.mark.slow
@@ -232,16 +232,10 @@ def test_a_judge_of_groups_has_the_attacked_response_among_the_same_others(tmp_p
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (
-            ["--judge=listwise"],
-            "responses: expected several to compare with each other, or a baseline",
-        ),
-        (["--only=nothing"], "--only: there is no attack or family 'nothing'"),
-        (
-            ["--judge=reward_model", "--only=verdict_of_judge"],
-            "no attack applies to this judge and these rows",
-        ),
-        (["--attacks=none.yaml"], "none.yaml cannot be read"),
+        (["--judge=listwise"], "responses: expected several .*baseline"),
+        (["--only=nothing"], "--only: .*attack or family 'nothing'"),
+        (["--judge=reward_model", "--only=verdict_of_judge"], "no attack applies .*--only"),
+        (["--attacks=none.yaml"], r"none\.yaml cannot be read"),
         (["--min_gain=0"], "min_gain"),
         (["--responses_per_prompt=2"], "responses_per_prompt"),
     ],
@@ -252,5 +246,5 @@ def test_what_is_wrong_is_said_before_the_first_call(
     with serving(never) as judge:
         ended = attack(tmp_path, judge, rows(3), *words)
         assert not judge.requests
-    assert ended.code == 2 and reason in ended.err
+    assert ended.code == 2 and re.search(reason, ended.err)
     assert "Traceback" not in ended.said

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -76,39 +77,42 @@ def test_each_attack_makes_another_text_with_its_placeholders_filled(attack: Att
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "a.yaml: expected a list of attacks"),
-        ("- [", "a.yaml is not a YAML file: "),
-        (f"- {GOOD}\n- {GOOD}", "a.yaml: two attacks have the name x"),
+        ("", r"a\.yaml: .*list of attacks, .*transform"),
+        ("- [", r"a\.yaml .*YAML file: "),
+        (f"- {GOOD}\n- {GOOD}", r"a\.yaml: two attacks .*name x$"),
         (
             f"- {GOOD.replace('suffix', 'sufix')}",
-            "a.yaml, attack 1 (x): transform.sufix: Extra inputs",
+            r"a\.yaml, attack 1 \(x\): transform\.sufix: Extra inputs",
         ),
         (
             f"- {GOOD.replace('{suffix: t}', '{suffix: t, prefix: u}')}",
-            "transform: expected exactly one of replace",
+            "transform: .*exactly one of replace",
         ),
-        (f"- {GOOD.replace('{suffix: t}', '{}')}", "transform: expected exactly one of replace"),
+        (f"- {GOOD.replace('{suffix: t}', '{}')}", "transform: .*exactly one of replace"),
         (
             f"- {GOOD.replace('{suffix: t}', '{wrap: t}')}",
-            "transform: wrap: expected {response} in the text",
+            r"transform: wrap: expected \{response\}",
         ),
         (
             f"- {GOOD.replace('{suffix: t}', '{truncate: 2}')}",
-            "transform.truncate: Input should be less than 1",
+            r"transform\.truncate: Input should be less than 1",
         ),
-        (f"- {GOOD.replace('name: x', 'name: X y')}", "attack 1 (X y): name: String should match"),
+        (
+            f"- {GOOD.replace('name: x', 'name: X y')}",
+            r"attack 1 \(X y\): name: String should match",
+        ),
         (
             f"- {GOOD.replace('name: x', 'name: repeat')}",
-            "attack 1 (repeat): name: repeat is a reserved name",
+            r"attack 1 \(repeat\): name: repeat .*reserved name",
         ),
         (
             f"- {GOOD.replace('name: x', 'name: twin')}",
-            "attack 1 (twin): name: twin is a reserved name",
+            r"attack 1 \(twin\): name: twin .*reserved name",
         ),
-        (f"- {GOOD.replace('source: s (2024), ', '')}", "attack 1 (x): source: Field required"),
+        (f"- {GOOD.replace('source: s (2024), ', '')}", r"attack 1 \(x\): source: Field required"),
         (
             f"- {GOOD.replace('}}', '}, judges: [rubrik]}')}",
-            "judges.0: there is no judge 'rubrik'",
+            r"judges\.0: .*no judge 'rubrik'",
         ),
     ],
 )
@@ -117,7 +121,7 @@ def test_a_file_that_is_wrong_is_one_line(tmp_path: Path, text: str, reason: str
     path.write_text(text)
     with pytest.raises(SettingsError) as raised:
         load_attacks(path)
-    assert reason in str(raised.value) and "\n" not in str(raised.value)
+    assert re.search(reason, str(raised.value)) and "\n" not in str(raised.value)
 
 
 def test_a_users_attacks_are_added_and_replace_those_of_their_name(tmp_path: Path) -> None:
@@ -132,7 +136,7 @@ def test_a_users_attacks_are_added_and_replace_those_of_their_name(tmp_path: Pat
         "bold",
         "x",
     ]
-    with pytest.raises(SettingsError, match="no attack or family 'markdon', did you mean markdown"):
+    with pytest.raises(SettingsError, match="attack or family 'markdon', did you mean markdown"):
         select_attacks([], ["markdon"])
     with pytest.raises(SettingsError, match="cannot be read"):
         select_attacks([tmp_path / "none.yaml"], [])

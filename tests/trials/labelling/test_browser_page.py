@@ -77,7 +77,7 @@ def test_two_label_forty_rows_by_keyboard_through_a_kill_and_nothing_is_lost_or_
             press(ann, "a", "b", "t")
             press(ben, "b", "x")
         before = read_labels(run / "labels.jsonl").by_row_and_labeller
-        assert len(before) == 30, "each key is a label on the disk"
+        assert len(before) == 30, "each key has saved a label"
         process.send_signal(signal.SIGKILL)
         process.wait(PATIENCE_S)
         texts = [*map("".join, sent)]

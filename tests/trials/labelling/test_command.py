@@ -48,16 +48,16 @@ def test_help_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        (["--rows=0"], "expected a whole number from 1, found 0"),
-        (["--half_width=2"], "expected a number from 0 to 1, found 2"),
+        (["--rows=0"], "whole number from 1, found 0"),
+        (["--half_width=2"], "from 0 to 1, found 2"),
         (["--rows=4", "--half_width=.1"], "not allowed with argument"),
         (["--sampling=best"], "invalid choice: 'best'"),
-        (["--port=70000"], "expected a number from 0 to 65535"),
+        (["--port=70000"], "from 0 to 65535, found 70000"),
         (
             ["--export", "argilla", "records.json"],
             "--export (command line): this setting was removed",
         ),
-        (["--import", "none.jsonl"], "there is no such file of labels"),
+        (["--import", "none.jsonl"], "file of labels"),
     ],
 )
 def test_wrong_flags_are_one_line_and_exit_code_2(
@@ -78,8 +78,8 @@ def test_a_run_without_labels_of_rows_and_a_missing_run_exit_with_2_and_leave_no
     run = run_of(tmp_path / "run", VALUES, environment="pairwise_judgement")
     command = [sys.executable, "-m", "judgegym", "label", "--port=0"]
     for path, reason in (
-        (run, "its rows have gold labels"),
-        (tmp_path / "none", "there is no such run directory"),
+        (run, "have gold labels"),
+        (tmp_path / "none", "no such run"),
     ):
         ended = subprocess.run([*command, str(path)], capture_output=True, text=True, check=False)
         assert ended.returncode == 2 and reason in ended.stderr and ended.stderr.count("\n") == 1
@@ -125,7 +125,7 @@ def test_labels_of_the_same_draw_on_another_machine_are_added_and_of_another_dra
         main([str(run), "--import", str(bens), "--seed=1", "--out", str(tmp_path / "new.jsonl")])
         == 2
     )
-    assert "these labels do not belong to the draw of" in capsys.readouterr().err
+    assert f"the draw of {tmp_path / 'new.jsonl'}" in capsys.readouterr().err
 
 
 def test_a_second_server_on_the_same_file_is_refused(
@@ -133,7 +133,7 @@ def test_a_second_server_on_the_same_file_is_refused(
 ) -> None:
     with session_of(run):
         assert main([str(run), "--port=0"]) == 2
-    assert "labels.jsonl is in use by another process" in capsys.readouterr().err
+    assert "labels.jsonl is in use" in capsys.readouterr().err
 
 
 def test_a_damaged_file_of_labels_is_kept_aside_and_labelling_goes_on(

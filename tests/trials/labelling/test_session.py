@@ -170,12 +170,12 @@ def test_labels_of_other_responses_or_of_no_draw_are_not_gone_on_with(
     other = run_of(tmp_path / "other", VALUES, answer="another answer")
     (other / "labels.jsonl").write_bytes((run / "labels.jsonl").read_bytes())
     with (
-        pytest.raises(SettingsError, match="of another run, or of other responses"),
+        pytest.raises(SettingsError, match=r"labels\.jsonl .*another run"),
         session_of(other),
     ):
         pass
     (other / "labels.jsonl").write_text('{"uid": "zeta-policy/1", "labeller": "ann", "label": 1}\n')
-    with pytest.raises(SettingsError, match="may not be a random sample"), session_of(other):
+    with pytest.raises(SettingsError, match=r"labels\.jsonl: .*random sample"), session_of(other):
         pass
 
 
@@ -194,5 +194,5 @@ def test_a_line_cut_off_by_a_crash_is_removed_by_the_next_label(run: Path) -> No
 
 def test_a_disk_that_refuses_is_one_message(run: Path) -> None:
     plan, path = LabelPlan(1), run / "none" / "labels.jsonl"
-    with pytest.raises(UserError, match="cannot be written to: No such file or directory"):
+    with pytest.raises(UserError, match=r"none/labels\.jsonl cannot be written.*: No such file"):
         Session(SavedRun.open(run), path, plan, how=None, seed=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
@@ -48,7 +49,7 @@ def test_a_majority_with_weak_members_harms_and_learned_weights_do_not(tmp_path:
     assert found["majority (all)"]["value"] < found["m1"]["value"] - 0.1
     assert found["learned weights (all)"]["value"] >= found["m1"]["value"] - 0.01
     assert found["majority (all)"]["best"] == "m1" and found["majority (all)"]["cost"] == 6.0
-    assert "A majority vote can do harm if members are unequal" in ended.out
+    assert "can do harm" in ended.out
     page = (tmp_path / "page.html").read_text("utf-8")
     assert (
         page.count("<circle") == len(found)
@@ -78,11 +79,11 @@ def test_equal_independent_members_beat_the_best_and_one_strong_member_is_not_be
 ) -> None:
     auto = "--jury", "mean", "--jury_weights", "auto"
     ended, found = measured(tmp_path, *judges(tmp_path, [0.75] * 5), *auto)
-    assert "jury: mean beats its best member, m" in ended.out
+    assert re.search(r"jury: mean beats .*member, m\d", ended.out)
     assert found["jury: mean"]["gain"][1] > 0 and found["jury: mean"]["value"] > 0.8
     (tmp_path / "other").mkdir()
     ended, found = measured(tmp_path / "other", *judges(tmp_path / "other", [0.9, 0.5, 0.5]), *auto)
-    assert "jury: mean is not known to beat its best member, m1" in ended.out
+    assert re.search("jury: mean is not known .*member, m1", ended.out)
     assert found["jury: mean"]["value"] == pytest.approx(found["m1"]["value"])
 
 
@@ -109,7 +110,7 @@ def test_without_labels_dawid_skene_weighs_the_members(tmp_path: Path) -> None:
     runs = judges(tmp_path, [0.9, 0.6, 0.8])
     ended = replay(*runs, "--jury=mean", "--jury_weights=dawid_skene", "--reference=m1")
     assert ended.code == 0 and "agreement with m1" in ended.out, ended.said
-    assert "Dawid-Skene if they err together" in ended.out
+    assert "they err together" in ended.out
 
 
 def test_a_failed_member_is_left_out_above_the_quorum(tmp_path: Path) -> None:
@@ -149,46 +150,40 @@ def test_labels_of_other_responses_are_refused(tmp_path: Path) -> None:
     lines = [{"uid": "row-3", "labeller": "a", "label": 1.0, "row": "of another run"}]
     labels = write_lines(tmp_path / "l.jsonl", lines)
     ended = replay(*runs, "--jury=mean", "--labels", labels)
-    assert (
-        ended.code == 2 and f"{labels}: row 'row-3' has another response in {runs[0]}" in ended.err
-    )
+    assert ended.code == 2
+    assert f"{labels}: row 'row-3' has another response" in ended.err
+    assert str(runs[0]) in ended.err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ([], "nothing to compute; expected --jury RULE, --cascade RULE, --choose or --sweep"),
-        (["--jury=mean", "--keep=0.9"], "--keep: it has no effect without --choose"),
-        (["--sweep", "--jury_weights=m1=1"], "--jury_weights: it has no effect without --jury"),
-        (["--sweep", "--out=x.yaml"], "--out: a sweep chooses no judge"),
-        (["--cascade=margin"], "--cascade: expected two runs, the cheap one first, found 3"),
-        (["--jury=mean", "--jury_weights=auto"], "expected --labels, from which they are learned"),
+        ([], "nothing to compute; .*--jury RULE, .*--sweep"),
+        (["--jury=mean", "--keep=0.9"], "--keep: .*effect without --choose"),
+        (["--sweep", "--jury_weights=m1=1"], "--jury_weights: .*effect without --jury"),
+        (["--sweep", "--out=x.yaml"], "--out: a sweep .*--cascade RULE"),
+        (["--cascade=margin"], "--cascade: expected two runs, .*found 3"),
+        (["--jury=mean", "--jury_weights=auto"], "--jury_weights auto: expected --labels"),
         (["--jury=median", "--jury_weights=auto"], "expected --jury mean"),
         (["--jury=best"], "jury_rule"),
-        (["--jury=mean", "--reference=m9"], "no run is called m9, but m1, m2, m3"),
-        (["--jury=mean", "--out=x.jsonl"], "this one is of arena_hard, and takes part in tables"),
-        (["--jury=@none.yaml"], "none.yaml"),
+        (["--jury=mean", "--reference=m9"], "--reference: .*called m9, but m1, m2, m3"),
+        (["--jury=mean", "--out=x.jsonl"], "one is of arena_hard, .*tables"),
+        (["--jury=@none.yaml"], r"none\.yaml"),
         (
             ["--jury=mean", "--jury_weights=a=1"],
-            "--jury: jury_weights, jury_sample: no member is named 'a'; the members are m1, m2, m3",
+            "--jury: jury_weights, jury_sample: .*named 'a'; .*m1, m2, m3",
         ),
-        (
-            ["--jury=mean", "--jury_weights=m1=0"],
-            "expected a member that counts, but all weights are 0",
-        ),
-        (
-            ["--jury=mean", "--jury_quorum=4"],
-            "jury_quorum: 4 of 3 members that count can never be reached",
-        ),
+        (["--jury=mean", "--jury_weights=m1=0"], "jury_weights: .*all weights are 0"),
+        (["--jury=mean", "--jury_quorum=4"], "jury_quorum: 4 of 3 members"),
         (
             ["--jury=@weights.yaml"],
-            "--jury @weights.yaml: weights: unknown setting, did you mean jury_weights?",
+            r"--jury @weights\.yaml: weights: unknown setting, did you mean jury_weights\?",
         ),
         (
             ["--jury=@other.yaml"],
-            "--jury @other.yaml: zzz: unknown setting; expected one of jury_rule, jury_weights, ",
+            r"--jury @other\.yaml: zzz: unknown setting; expected one of jury_rule, jury_weights, ",
         ),
-        (["--jury=@env.yaml"], "--jury @env.yaml: env: expected settings by name"),
+        (["--jury=@env.yaml"], r"--jury @env\.yaml: env: .*settings by name"),
     ],
 )
 def test_what_cannot_be_done_is_one_line(
@@ -203,20 +198,21 @@ def test_what_cannot_be_done_is_one_line(
         (tmp_path / f"{name}.yaml").write_text(text, "utf-8")
     ended = replay(*judges(tmp_path, [0.8, 0.7, 0.6], rows=40), *words)
     assert (ended.code, ended.err.count("\n")) == (2, 1), ended.said
-    assert said in ended.err
+    assert re.search(said, ended.err)
 
 
 def test_what_out_cannot_be_is_said_before_anything_is_computed(tmp_path: Path) -> None:
     runs = judges(tmp_path, [0.8, 0.7], rows=10, is_scored=True)
     (tmp_path / "jury.yaml").write_text("theirs", "utf-8")
     (tmp_path / "rows.jsonl").write_text("theirs", "utf-8")
-    for name, said in {
-        "jury.yaml": f"--out: {tmp_path / 'jury.yaml'} exists, and is not overwritten",
-        "rows.jsonl": f"--out: {tmp_path / 'rows.jsonl'} exists, and no run beside it",
-        "rows.txt": "--out: expected a file with the ending .parquet or .jsonl",
+    for name, facts in {
+        "jury.yaml": (f"--out: {tmp_path / 'jury.yaml'} exists",),
+        "rows.jsonl": (f"--out: {tmp_path / 'rows.jsonl'} exists", "no run beside"),
+        "rows.txt": ("--out: expected", ".parquet or .jsonl", "rows.txt"),
     }.items():
         ended = replay(*runs, "--jury=mean", "--out", tmp_path / name)
-        assert (ended.code, ended.out) == (2, "") and said in ended.err, ended.said
+        assert (ended.code, ended.out) == (2, ""), ended.said
+        assert all(fact in ended.err for fact in facts), ended.said
     assert {(tmp_path / name).read_text("utf-8") for name in ("jury.yaml", "rows.jsonl")} == {
         "theirs"
     }

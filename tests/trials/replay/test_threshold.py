@@ -27,7 +27,8 @@ def test_the_sequence_ends_at_the_first_threshold_that_fails() -> None:
     # the promise.
     harms = [True] * 40 + [False] * 960
     found = choose_threshold([1.0] * 40 + [0.5] * 960, harms, [0.5] * 1000, harm=0.02)
-    assert found == "not even the surest 5 % of the rows keeps the promise of 2.0 %: escalate all"
+    assert isinstance(found, str)
+    assert all(fact in found for fact in ("surest 5 %", "promise of 2.0 %", "escalate all"))
 
 
 @needs_llmbar

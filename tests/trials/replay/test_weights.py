@@ -65,10 +65,8 @@ def test_a_member_that_is_always_wrong_has_no_weight() -> None:
 
 def test_too_few_labels_are_said() -> None:
     votes, gold = votes_of([0.8, 0.7], FEWEST_LABELS - 1, seed=5)
-    assert (
-        learn_weights(votes, gold)
-        == "29 labels are too few to learn a jury's weights; 30 or more are needed"
-    )
+    found = learn_weights(votes, gold)
+    assert isinstance(found, str) and "29 labels" in found and "30 or more" in found
 
 
 def test_weights_are_those_of_the_seed() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -341,33 +342,32 @@ async def test_tasks_have_the_rewards_of_their_environments(
         assert log["results"]["reward"]["mean"] == pytest.approx(fmean(values), abs=1e-15)
 
 
-SECRET = "expected the name of an environment variable in"
 WRONG: list[tuple[str, Json, str]] = [
-    ("rubric", {"ofline": True}, "rubric.ofline: unknown setting, did you mean offline?"),
+    ("rubric", {"ofline": True}, r"rubric\.ofline: unknown setting, did you mean offline\?"),
     (
         "rubric",
         {"url": URL, "strictness": 3},
-        "strictness: only without url; the judge's settings are the server's",
+        "strictness: only without url",
     ),
     (
         "rubric",
         {"offline": True, "rubric": {"Is it right": "yes"}},
-        "rubric: expected text, or an object with criteria",
+        "rubric: expected text, .*criteria",
     ),
     (
         "peer",
         {"offline": True, "rubric_file": "missing.txt"},
-        "rubric_file: missing.txt cannot be read",
+        r"rubric_file: missing\.txt cannot be read",
     ),
-    ("aspect", {"offline": True, "aspects": ["nope"]}, "aspects: there is no aspect 'nope'"),
-    ("rubric", {"offline": True, "judge_api_key": "sk"}, f"judge_api_key: {SECRET}"),
+    ("aspect", {"offline": True, "aspects": ["nope"]}, "aspects: .*no aspect 'nope'"),
+    ("rubric", {"offline": True, "judge_api_key": "sk"}, "judge_api_key: .*judge_api_key_env"),
     (
         "rubric",
         {"judge_api_key_env": "NOBODY"},
-        "--judge_api_key_env: api.anthropic.com needs an API key",
+        r"--judge_api_key_env: api\.anthropic\.com .*API key",
     ),
-    ("rubric", {"url": "http://a:b@host"}, "url: expected a URL without user, password and token"),
-    ("listwise", {"offline": True}, "group_size: listwise compares the epochs of a sample"),
+    ("rubric", {"url": "http://a:b@host"}, "url: .*without user, .*token"),
+    ("listwise", {"offline": True}, "group_size: listwise compares the epochs"),
     (
         "reward",
         {"environment": "arena_hard", "group_judge": "listwise"},
@@ -376,14 +376,14 @@ WRONG: list[tuple[str, Json, str]] = [
     (
         "reward",
         {"environment": "self_critique", "judges": [{"api_key": "sk"}]},
-        f"judges.api_key: {SECRET}",
+        r"judges\.api_key: .*judges\.api_key_env",
     ),
     (
         "environment_task",
         {"environment": "mt_bench"},
         "mt_bench: the row 'sample-writing-01' is a conversation",
     ),
-    ("reward", {"environment": "arena_hard", "split": "test"}, "split: expected train or eval"),
+    ("reward", {"environment": "arena_hard", "split": "test"}, "split: .*train or eval.*'test'"),
 ]
 
 
@@ -394,7 +394,7 @@ async def test_wrong_arguments_are_one_line() -> None:
     ]
     said = await evaluated({"errors": given})
     for (_, _, expected), message in zip(WRONG, said, strict=True):
-        assert message.startswith(expected), message
+        assert re.match(expected, message), message
 
 
 @pytest.mark.timeout(150)

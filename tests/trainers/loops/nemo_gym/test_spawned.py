@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from tests.core.server.bodies import VERIFY
@@ -25,16 +26,14 @@ def block(reward_server: Json, **more: Any) -> Json:
 
 WRONG = {
     "unknown flag --jugde": block({"jugde": "rubric"}),
-    "host: NeMo Gym serves it; expected host beside entrypoint": block({"host": "0.0.0.0"}),
-    "workers: NeMo Gym serves it; expected num_workers beside entrypoint": block({"workers": 2}),
-    "insecure: 10.0.0.1 is open to other machines": block({"offline": True}, host="10.0.0.1"),
-    "tokens: NeMo Gym's clients send none": block({"offline": True, "tokens": {"a": "secret"}}),
+    "host: .*expected host beside entrypoint": block({"host": "0.0.0.0"}),
+    "workers: .*expected num_workers beside entrypoint": block({"workers": 2}),
+    r"insecure: 10\.0\.0\.1 is open": block({"offline": True}, host="10.0.0.1"),
+    "tokens: .*clients send none": block({"offline": True, "tokens": {"a": "secret"}}),
     "--group_size: a cohort needs one worker": block(
         {"offline": True, "judge": "listwise", "group_size": 4}, num_workers=2
     ),
-    "judge_base_url: judge_model_server names the judge already": block(
-        {"judge_base_url": "http://j/v1"}, **MODEL
-    ),
+    "judge_base_url: judge_model_server": block({"judge_base_url": "http://j/v1"}, **MODEL),
 }
 
 
@@ -61,7 +60,7 @@ async def test_settings_that_cannot_work_are_one_line_and_a_model_server_can_be_
         asked_for = {body["model"] for body in endpoint.bodies}
     assert ended.code == 0, ended.err
     for number, (words, found) in enumerate(zip(WRONG, ended.result, strict=False)):
-        assert words in found["ended"]
+        assert re.search(words, found["ended"])
         assert found["ended"].startswith(f"server{number}: reward_server: ")
         assert "\n" not in found["ended"] and "secret" not in found["ended"]
     assert asked_for == {"the-judge"}

@@ -71,11 +71,9 @@ def check_protocol(name: str, found: Any) -> None:
     assert found["schema"] == ["completion", "finish_reason", "metadata", "reasoning", "uid"]
     assert found["state"]["environment"] == name and found["state"]["episode_id"] is None
     early, nobody, before, holdout, status, detail = found["errors"]
-    assert "reset the session first" in early and "no row 'nobody'" in nobody
-    assert (
-        "expected a number from 0" in before
-        and "expected train or eval, found 'holdout'" in holdout
-    )
+    assert "no row; reset" in early and "no row 'nobody'" in nobody
+    assert "index: expected" in before and "found -1" in before
+    assert "train or eval" in holdout and "found 'holdout'" in holdout
     assert status == 400 and "action.uid" in detail
     reward, is_done, metadata = found["late"]
     assert reward is None and is_done and metadata["judge_failed"] is True
@@ -199,9 +197,8 @@ async def test_a_server_without_an_environment_says_what_is_missing(
     )
     assert ended.code == 1
     last = ended.err.strip().splitlines()[-1]
-    assert last.endswith(
-        "OPENENV_JUDGEGYM_ENVIRONMENT: expected the name of an environment, such as arena_hard"
-    )
+    assert "OPENENV_JUDGEGYM_ENVIRONMENT: expected" in last
+    assert last.endswith("such as arena_hard")
     ended = await trainers.run_with(
         python, "-m", "judgegym_trainers.openenv", "arena_soft", "--port", "0"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,7 @@ async def test_the_function_gives_the_mean_which_only_some_estimators_subtract(
             estimator
         )  # as a wrong answer
     assert ended.code == 1
-    assert "estimator: a reward function can give a failed judge nothing but the mean" in ended.err
+    assert "estimator: " in ended.err and "found estimator 'gae' and group_size 4" in ended.err
 
 
 # Losses: OpenRLHF | any | URL | refused
@@ -123,4 +124,4 @@ async def test_a_judge_that_is_down_ends_the_run(tmp_path: Path) -> None:
             "openrlhf", "program.py", form, samples([f"text {n}" for n in range(40)])
         )
     assert ended.code == 1
-    assert "NoRewardError: the judge failed for 32 samples in a row" in ended.err
+    assert re.search("NoRewardError: .*failed for 32 samples", ended.err)

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import secrets
 import signal
 from collections.abc import AsyncIterator, Sequence
@@ -178,19 +179,16 @@ async def test_ctrl_c_leaves_no_process_and_all_answers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            ("--ray", "--ray_actors=9"),
-            "--ray_actors: judge_max_concurrency is 8 for all of them together",
-        ),
+        (("--ray", "--ray_actors=9"), "--ray_actors: judge_max_concurrency is 8"),
         (("--ray", "--judge_api_key=sk-secret"), "judge_api_key_env"),
         (("--ray", "--budget_calls=3"), "leave out --ray"),
-        (("--ray=127.0.0.1:1",), "--ray 127.0.0.1:1: there is no Ray cluster"),
+        (("--ray=127.0.0.1:1",), r"--ray 127\.0\.0\.1:1: .*no Ray cluster"),
     ],
 )
 async def test_bad_input_is_one_message(tmp_path: Path, words: Sequence[str], said: str) -> None:
     async with commands(tmp_path, slow(0)) as command:
         code, found = await ended(await command.start("scored.jsonl", *words))
         assert code == 2, found
-        assert said in found
+        assert re.search(said, found)
         assert "Traceback" not in found
         assert "sk-secret" not in found

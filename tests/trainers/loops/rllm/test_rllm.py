@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from pathlib import Path
 from statistics import fmean
@@ -242,24 +243,24 @@ async def test_command_of_the_example(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 ARENA = {"environment": "arena_hard", "offline": True}
 WRONG: list[tuple[str, object, str]] = [
-    ("rubric", {"ofline": True}, "JUDGEGYM_RLLM.ofline: unknown setting, did you mean offline?"),
+    ("rubric", {"ofline": True}, r"JUDGEGYM_RLLM\.ofline: unknown setting, did you mean offline\?"),
     (
         "rubric",
         {"judge": {"judge_modl_name": "x"}},
-        "judge.judge_modl_name: unknown setting of a judge, did you mean",
+        r"judge\.judge_modl_name: unknown setting .*did you mean",
     ),
-    ("peer", {"judge": "peer"}, "JUDGEGYM_RLLM.judge: expected the judge's settings, found str"),
+    ("peer", {"judge": "peer"}, r"JUDGEGYM_RLLM\.judge: .*settings, found str"),
     (
         "aspect",
         {"correct_from": "high"},
-        "JUDGEGYM_RLLM.correct_from: expected a number, found str",
+        r"JUDGEGYM_RLLM\.correct_from: .*number, found str",
     ),
-    ("arena_hard", ["url"], "JUDGEGYM_RLLM: expected a JSON object"),
+    ("arena_hard", ["url"], "JUDGEGYM_RLLM: .*JSON object"),
     ("environment", {**ARENA, "settings": {"group_judge": "listwise"}}, "group_judge"),
     (
         "environment",
         {"offline": True},
-        'JUDGEGYM_RLLM: expected an environment, such as {"environment": "arena_hard"}',
+        r'JUDGEGYM_RLLM: .*\{"environment": "arena_hard"\}',
     ),
 ]
 
@@ -269,4 +270,4 @@ async def test_wrong_settings_are_one_line() -> None:
         *({"evaluator": f"judgegym_{kind}", "settings": settings} for kind, settings, _ in WRONG)
     )
     for (_, _, expected), message in zip(WRONG, said, strict=True):
-        assert str(message).startswith(expected), message
+        assert re.match(expected, str(message)), message

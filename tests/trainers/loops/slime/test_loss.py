@@ -88,7 +88,4 @@ async def test_without_group_rm_a_failed_judgment_counts_in_the_mean_and_is_warn
     assert (
         sum(data["rewards"][place] for place in (0, 2, 3)) > 0.1
     )  # their mean is not their baseline
-    assert (
-        "without --group-rm a failed or unfinished sample counts as fallback_score in the mean of "
-        "its group" in ended.err
-    )
+    assert "without --group-rm" in ended.err and "counts as fallback_score" in ended.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 import statistics
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -98,8 +99,9 @@ async def test_a_failed_judgment_adds_nothing_in_the_worker(tmp_path: Path) -> N
     )
     for name in ("beside", "rows beside"):
         assert "combined_reward(" in result[name]["error"]
-    assert (
-        "NoRewardError: the judge failed for 32 samples in a row, last with: "
-        in result["down"]["error"]
+    assert re.search(
+        r"NoRewardError: .*failed for 32 samples .*last with: \S", result["down"]["error"]
     )
-    assert "the judge failed, the last one with: " in ended.err  # the reason, in the worker's log
+    assert re.search(
+        r"completions .*judge failed, .*last one with: \S", ended.err
+    )  # the reason, in the worker's log

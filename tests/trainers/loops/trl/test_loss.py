@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from collections.abc import Sequence
 from pathlib import Path
@@ -126,9 +127,6 @@ async def test_a_judge_that_is_down_ends_the_training_with_its_reason(tmp_path: 
         ended = await trainers.run("trl", "program.py", str(tmp_path), {"down": run})
     assert ended.code == 0, ended.err
     result = ended.result["down"]
-    assert "the judge failed for 32 samples in a row, last with: " in result["error"]
+    assert re.search(r"failed for 32 samples .*last with: \S", result["error"])
     assert len([entry for entry in result["log"] if "loss" in entry]) == 7  # of four samples each
-    assert (
-        "4 of 4 completions have no reward, because the judge failed, the last one with: "
-        in ended.err
-    )
+    assert re.search(r"4 of 4 completions .*judge failed, .*last one with: \S", ended.err)

@@ -77,7 +77,7 @@ def test_an_image_is_sent_with_its_data() -> None:
     )
     part = {"type": "image_url", "image_url": {"url": data_url(png())}}
     assert sent == [{"role": "user", "content": [part]}]
-    with pytest.raises(CellError, match="expected an address, a data URL or a file, found object"):
+    with pytest.raises(CellError, match=r"data URL .*found object"):
         convert_conversation([{"role": "user", "content": [{"type": "image", "image": PICTURE}]}])
 
 
@@ -86,14 +86,14 @@ def test_another_medium_is_refused_by_its_kind() -> None:
         [{"role": "user", "content": [{"type": "audio", "audio": PICTURE}]}]
     )
     assert sent == [{"role": "user", "content": [{"type": "audio"}]}]
-    with pytest.raises(UnseenPart, match="a part of type audio, which no judge is shown"):
+    with pytest.raises(UnseenPart, match="part of type audio"):
         render_completion([ChatTurn.model_validate(each) for each in sent])
 
 
 def test_what_is_no_message_is_said() -> None:
-    with pytest.raises(CellError, match="messages of role and content, found str"):
+    with pytest.raises(CellError, match=r"role and content.*found str"):
         convert_conversation(["Hello."])  # type: ignore[list-item]
-    with pytest.raises(CellError, match="expected text or messages, found int"):
+    with pytest.raises(CellError, match=r"text or messages.*found int"):
         convert_conversation(5)  # type: ignore[arg-type]
 
 

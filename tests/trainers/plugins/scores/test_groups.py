@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 from typing import Any
 
@@ -87,7 +88,8 @@ async def test_a_prompt_that_is_refused_ends_the_training_if_those_of_all_proces
         assert results == [[None, None], [1.0, 0.0]]
     else:
         assert [type(result) for result in results] == [SettingsError] * 2
-        assert "first 2 requests for a score were refused" in str(results[0]) == str(results[1])
+        assert re.search("first 2 requests .*were refused", str(results[0]))
+        assert str(results[1]) == str(results[0])
 
 
 async def test_a_batch_that_holds_a_part_of_a_group_is_refused_by_all(
@@ -96,9 +98,7 @@ async def test_a_batch_that_holds_a_part_of_a_group_is_refused_by_all(
     rewards = [judge_reward("http://127.0.0.1:1", group_size=4) for _ in range(2)]
     results = await in_processes(rewards, [(["Q"] * 2, ["a", "b"]), (["Q"], ["c"])], monkeypatch)
     assert [str(result) for result in results] == [str(results[0])] * 2
-    assert "a batch of 2 processes of 3 completions cannot be split into groups of 4" in str(
-        results[0]
-    )
+    assert re.search("2 processes of 3 completions .*groups of 4", str(results[0]))
 
 
 @pytest.mark.slow

@@ -52,9 +52,7 @@ async def test_offline_may_be_a_setting_of_the_judge() -> None:
     assert results[0][0].reward is not None
     for scoring in scorings:
         await scoring.close()
-    with pytest.raises(
-        SettingsError, match=r"^judge\.offline: expected true or false, found 'yes'"
-    ):
+    with pytest.raises(SettingsError, match=r"^judge\.offline: .*true or false.*'yes'"):
         JudgeSource(judge={"judge": "rubric", "offline": "yes"}).make_scorer()
 
 
@@ -93,7 +91,7 @@ async def test_a_judge_that_rejects_the_key_is_an_error_in_the_settings_at_any_s
         for _ in range(2):
             with pytest.raises(
                 SettingsError,
-                match=r"the judge's endpoint refuses its requests: .*HTTP 401.*wrong key",
+                match=r"endpoint refuses .*HTTP 401.*wrong key",
             ):
                 await scoring.score_each(
                     [replace(ROW, response=f"{number}") for number in range(count)]
@@ -131,29 +129,32 @@ async def test_a_server_says_the_label_too() -> None:
     assert result.label == "tie"  # A in both orders
 
 
+NO_URL = r"url: .*such as http://127\.0\.0\.1:8400"
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"url": URL, "offline": True}, "offline: only without url"),
+        ({"url": URL, "offline": True}, "offline: .*without url"),
         ({}, "expected either url"),
         ({"url": URL, "judge": {"judge": "rubric"}}, "expected either url"),
         ({"judge": {"judge": "rubric"}, "mount": "m"}, "mount: only with url"),
-        ({"judge": "rubric"}, "judge: expected a mapping of settings"),
+        ({"judge": "rubric"}, "judge: .*mapping of settings.*found 'rubric'"),
         ({"judge": {"judge": "rubric"}, "token_env": "NOT_SET"}, "token_env: only with url"),
         (
             {"url": URL, "token_env": "NOT_SET"},
-            "token_env: the environment variable NOT_SET is not set",
+            "token_env: .*NOT_SET is not set",
         ),
         (
             {"url": URL, "token": "secret", "token_env": "NOT_SET"},
-            "token_env: expected either token or token_env",
+            "token_env: .*token or token_env",
         ),
-        ({"url": "http://u:secret@127.0.0.1:1", "token": "t"}, "token: the url has a user"),
-        ({"url": URL, "token": "secret\nx"}, "token: it has a character"),
-        ({"url": "http://127.0.0.1:1?key=secret"}, "url: expected the URL"),
-        ({"url": "http://127.0.0.1:1/#secret"}, "url: expected the URL"),
+        ({"url": "http://u:secret@127.0.0.1:1", "token": "t"}, "token: the url .*password"),
+        ({"url": URL, "token": "secret\nx"}, "token: .*character .*HTTP header"),
+        ({"url": "http://127.0.0.1:1?key=secret"}, NO_URL),
+        ({"url": "http://127.0.0.1:1/#secret"}, NO_URL),
         *(
-            ({"url": url}, "url: expected the URL")
+            ({"url": url}, NO_URL)
             for url in ("127.0.0.1:8400", "ftp://h", "http://", "http://[::1")
         ),
         *(
@@ -161,14 +162,14 @@ async def test_a_server_says_the_label_too() -> None:
             for name in ("url", "token", "mount")
         ),
         *(
-            ({"url": URL, name: value}, f"{name}: expected a number of seconds above 0")
+            ({"url": URL, name: value}, f"{name}: .*seconds above 0")
             for name in ("deadline_s", "timeout_s")
             for value in (0, -1.0, float("nan"), "9")
         ),
         *(
             (
                 {"url": URL, "invalid_completion_score": value},
-                "invalid_completion_score: expected a finite number",
+                "invalid_completion_score: .*finite number",
             )
             for value in (float("nan"), "0", True)
         ),

@@ -121,19 +121,17 @@ async def test_one_prompt_that_is_refused_ends_no_training_and_several_do() -> N
             assert {result.status for result in await source.score_each(group)} == {"refused"}
         with pytest.raises(
             SettingsError,
-            match=f"first {REFUSED_AT_START} requests for a score were refused: .*HTTP 422",
+            match=f"first {REFUSED_AT_START} requests .*refused: .*HTTP 422",
         ):
             await source.score_each(group)
         await source.close()
         other = scoring(url)
-        with pytest.raises(SettingsError, match=r"first 2 requests for a score were refused"):
+        with pytest.raises(SettingsError, match=r"first 2 requests .*refused: .*HTTP 422"):
             await other.score_each([*group, replace(ROW, shared={"prompt": "Who?"})])
         unreadable = [
             make_completion_row(prompt, "Because.", {"criteria": "[1"}) for prompt in "PPQ"
         ]
-        with pytest.raises(
-            SettingsError, match=r"first 2 requests .*: criteria: expected a list in JSON"
-        ):
+        with pytest.raises(SettingsError, match=r"first 2 requests .*: criteria: .*list in JSON"):
             await scoring(url).score_each(unreadable)
         await other.close()
 

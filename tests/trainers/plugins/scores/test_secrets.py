@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,29 +23,28 @@ from tests.trainers.plugins.scoring_server import answering
     [
         (
             {"judge_extra_headers": {"X-Team": "a"}},
-            "judge_extra_headers: headers are secrets, and trainers log settings; expected them "
-            "at a reward server",
+            "judge_extra_headers: headers are secrets, .*reward server",
         ),
         (
             {"judge_api_key": "sk-1"},
-            "judge_api_key: expected the name of an environment variable in judge_api_key_env",
+            "judge_api_key: .*environment variable in judge_api_key_env",
         ),
-        ({"token": "sk-1"}, "token: expected the name of an environment variable in token_env"),
+        ({"token": "sk-1"}, "token: .*environment variable in token_env"),
         (
             {"judges": [{"name": "a"}, {"api_key": "sk-1"}]},
-            "judges.api_key: expected the name of an environment variable in judges.api_key_env",
+            r"judges\.api_key: .*environment variable in judges\.api_key_env",
         ),
         (
             {"judge_base_url": "https://u:sk-1@host/v1"},
-            "judge_base_url: expected a URL without user, password",
+            "judge_base_url: .*without user, password",
         ),
-        ({"url": "http://host/token/sk-1"}, "url: expected a URL without user, password and token"),
+        ({"url": "http://host/token/sk-1"}, "url: .*without user, .*token"),
     ],
 )
 def test_a_secret_is_named_and_not_shown(settings: dict[str, Any], said: str) -> None:
     found = find_secret(settings)
     assert found is not None
-    assert found.startswith(said)
+    assert re.match(said, found)
     assert "sk-1" not in found
 
 

@@ -83,15 +83,13 @@ def test_an_environment_that_cannot_be_opened_says_why_each_time() -> None:
         ):
             get_environment(wrong)
     missing = {"train_prompt_dataset": "/no/rows.jsonl", "judge_base_url": "http://127.0.0.1:1/v1"}
-    with pytest.raises(DataError, match=r"/no/rows\.jsonl: there is no such file"):
+    with pytest.raises(DataError, match=r"/no/rows\.jsonl: .*no such file"):
         get_environment(EnvironmentSource.from_settings("arena_hard", missing))
     with pytest.raises(
         SettingsError, match=r"no environment 'arena_hrd', did you mean arena_hard\?"
     ):
         get_environment(EnvironmentSource.from_settings("arena_hrd"))
-    with pytest.raises(
-        SettingsError, match="needs an API key, and the environment variable NOBODY is not set"
-    ):
+    with pytest.raises(SettingsError, match=r"API key, .*NOBODY is not set"):
         get_environment(
             EnvironmentSource.from_settings("rubric_absolute", {"judge_api_key_env": "NOBODY"})
         )
@@ -114,9 +112,7 @@ def test_an_environment_that_goes_on_is_refused_without_a_question(
     if name == "one":
         assert len(get_environment(source)) == 1
     else:
-        with pytest.raises(
-            SettingsError, match=r"prompts: the row '[^']+' is a conversation of several turns"
-        ):
+        with pytest.raises(SettingsError, match=r"prompts: the row '[^']+' .*several turns"):
             get_environment(source)
 
 
@@ -138,14 +134,14 @@ def test_closed_and_opened_again() -> None:
     environment, other = get_environment(RUBRIC), get_environment(ARENA)
     for ask in (other.row, lambda uid: other.rewards_sync(uid, ["An answer."])):
         with pytest.raises(
-            DataError, match="arena_hard: no row 'nobody' among the 12 rows of the split train"
+            DataError, match=r"arena_hard: no row 'nobody' among the 12 rows .*train"
         ):
             ask("nobody")
     expected = environment.rewards_sync(environment.uids[0], ["An answer."])
     close_opened(RUBRIC)
     with pytest.raises(
         RuntimeError,
-        match="rubric_absolute: the environment has been closed; `get_environment` opens it",
+        match=r"rubric_absolute: .*closed; `get_environment`",
     ):
         environment.rewards_sync(environment.uids[0], ["An answer."])
     assert get_environment(ARENA) is other

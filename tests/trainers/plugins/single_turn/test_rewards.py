@@ -76,7 +76,7 @@ async def test_messages_are_refused_and_not_judged_as_their_representation() -> 
     async with offline_judge() as (url, judge):
         uid = (await open_at(url, "rubric_absolute")).uids[0]
         source = EnvironmentSource.from_settings("rubric_absolute", offline=True)
-        with pytest.raises(RefusedError, match="expected the policy's text, found messages"):
+        with pytest.raises(RefusedError, match=r"policy's text, .*messages: rubric_absolute"):
             await EnvironmentScores(source).score(
                 [Sample({"uid": uid}, [{"role": "assistant", "content": GOOD}])]
             )
@@ -183,9 +183,7 @@ async def test_a_judge_without_the_key_or_the_model_is_an_error_until_it_has_jud
         uid = environment.uids[0]
         assert (await environment.rewards(uid, [""]))[0].is_invalid
         for _ in range(2):
-            with pytest.raises(
-                SettingsError, match=r"the judge's endpoint refuses its requests: .*HTTP 401"
-            ):
+            with pytest.raises(SettingsError, match=r"endpoint refuses .*HTTP 401"):
                 await environment.rewards(uid, [GOOD])
         knows = True
         assert (await environment.rewards(uid, [GOOD]))[0].reward is not None
@@ -209,9 +207,7 @@ async def test_a_judge_that_refuses_all_is_an_error_after_the_first_completions(
                 uid, [f"{GOOD} {number} {each}" for each in range(3)]
             )
             assert all(result.is_failed for result in results)
-        with pytest.raises(
-            SettingsError, match=r"first 8 requests for a score were refused: .*HTTP 400"
-        ):
+        with pytest.raises(SettingsError, match=r"first 8 requests .*refused: .*HTTP 400"):
             await environment.rewards(uid, [OTHER])
 
 
@@ -243,9 +239,7 @@ async def test_samples_of_an_environment_have_a_deadline_and_the_id_of_a_row() -
         for _ in range(REFUSED_AT_START - 1):
             [refused] = await other.score_each([foreign])
             assert refused.is_failed and refused.status == "refused"
-        with pytest.raises(
-            SettingsError, match="expected the id of one row of rubric_absolute, found None"
-        ):
+        with pytest.raises(SettingsError, match="row of rubric_absolute, found None"):
             await other.score_each([foreign])
 
 
@@ -263,6 +257,6 @@ async def test_an_environment_that_is_closed_while_it_judges_gives_no_reward_and
         await asked.wait()
         await asyncio.to_thread(close_all)
         results = await judging
-    assert [(result.is_failed, result.explanation[:26]) for result in results] == [
-        (True, "the environment was closed")
+    assert [(result.is_failed, "was closed" in result.explanation) for result in results] == [
+        (True, True)
     ] * 2

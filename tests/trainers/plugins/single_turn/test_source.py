@@ -74,7 +74,7 @@ def test_a_value_without_json_is_named() -> None:
         SettingsError, match=r"^settings\.judge_prompt: expected text, found bytes$"
     ):
         EnvironmentSource.from_settings("arena_hard", {"judge_prompt": b"x"})
-    with pytest.raises(SettingsError, match=r"^split: expected train or eval, found 'test'$"):
+    with pytest.raises(SettingsError, match=r"^split: .*train or eval.*'test'$"):
         EnvironmentSource.from_settings("arena_hard", split="test")  # type: ignore[arg-type]
 
 
@@ -92,5 +92,5 @@ def test_a_source_is_also_a_name_or_a_mapping() -> None:
         SettingsError, match=r"environment\.offlin: unknown setting, did you mean offline\?"
     ):
         parse_source({"environment": "rubric_absolute", "offlin": True})
-    with pytest.raises(SettingsError, match="expected `environment`, its name"):
+    with pytest.raises(SettingsError, match=r"expected `environment`, .*`settings`"):
         parse_source({"settings": {}})
