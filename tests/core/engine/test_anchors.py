@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -75,7 +76,7 @@ def test_a_judge_that_is_swapped_behind_its_name_is_told_in_one_run(tmp_path: Pa
     with serving(lambda request, number: now[0](request, number)) as endpoint:
         first, general, calls = run_at(endpoint, tmp_path, "first", cache)
         assert calls == 1 + 3 * 60
-        assert "first run of m with these settings. It judges 60 anchors 3 times" in first.said
+        assert "first run of m " in first.said and "judges 60 anchors 3 times" in first.said
         assert general["served_models"] == {"judge": {"m-0711 (fp_1)": 181}}
         assert (general["anchors"]["judgments"], general["anchors"]["test"]) == (180, None)
 
@@ -110,7 +111,7 @@ def test_a_resumed_run_pays_for_no_anchor_twice_and_has_one_line(tmp_path: Path)
     run(tmp_path, "first", judge(steady), "--no-keep_calls")
     ended, general, calls = run(tmp_path, "first", judge(steady), "--resume")
     assert calls == 0 and general["anchors"]["judgments"] == 15
-    assert "The judge agrees with 5 of 5 labels." in ended.said
+    assert "agrees with 5 of 5 labels" in ended.said
     assert len((tmp_path / "anchors.jsonl.state.jsonl").read_text().splitlines()) == 1
 
 
@@ -135,12 +136,12 @@ def test_other_settings_or_anchors_begin_anew(tmp_path: Path) -> None:
     anchors(tmp_path, 2)
     run(tmp_path, "first", judge(steady))
     other, _, _ = run(tmp_path, "other", judge(steady), "--scale_max=6")
-    assert "the first run of m with these settings" in other.said
+    assert "first run of m " in other.said
     seed, _, _ = run(tmp_path, "seed", judge(steady), "--seed=3")
     assert "no sign that m has changed since" in seed.said
     anchors(tmp_path, 3)
     more, _, _ = run(tmp_path, "more", judge(steady))
-    assert "the first run of m with these settings. It judges 3 anchors" in more.said
+    assert "first run of m " in more.said and "judges 3 anchors" in more.said
 
 
 @pytest.mark.slow
@@ -155,36 +156,24 @@ def test_an_anchor_without_a_verdict_is_left_out(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "words", "reason"),
     [
-        ([{"prompt": "Q"}], [], "row 1: expected an anchor: texts in prompt and response"),
-        (
-            [{"prompt": "Q", "response": " "}],
-            [],
-            "row 1: expected responses that are texts, not empty",
-        ),
-        (
-            [{"uid": "a", "prompt": "Q", "response": "r"}] * 2,
-            [],
-            "the id 'a' is also that of row 1",
-        ),
+        ([{"prompt": "Q"}], [], "row 1: expected an anchor"),
+        ([{"prompt": "Q", "response": " "}], [], "row 1: .*texts, not empty"),
+        ([{"uid": "a", "prompt": "Q", "response": "r"}] * 2, [], "the id 'a' is also .*row 1"),
         (
             [{"prompt": "Q", "response": "r"}],
             ["--judge=listwise"],
             "row 1: responses: expected several",
         ),
-        (
-            [{"prompt": "Q", "response": "r", "label": True}],
-            [],
-            "a label that is a number or a text",
-        ),
+        ([{"prompt": "Q", "response": "r", "label": True}], [], "row 1: .*, and a label"),
         (
             [{"prompt": "Q", "response": "r", "label": 0.75}],
             [],
-            "on the judge's scale, 1 to 5, found 0.75",
+            r"row 1: .*label .*1 to 5, found 0\.75",
         ),
         (
             [{"prompt": "Q", "response": "r"}],
             ["--judge=rule", "--rule=number"],
-            "the judge calls no endpoint",
+            "--anchors: .*calls no endpoint",
         ),
     ],
 )
@@ -197,7 +186,7 @@ def test_what_is_wrong_is_said_before_the_first_call(
         url = [] if "--judge=rule" in words else [f"--judge_base_url={endpoint.base_url}"]
         ended = score(data, "--out", tmp_path / "o.jsonl", f"--anchors={path}", *url, *words)
         assert not endpoint.requests
-    assert ended.code == 2 and reason in ended.err, ended.err
+    assert ended.code == 2 and re.search(reason, ended.err), ended.err
 
 
 def test_a_damaged_state_names_its_line(tmp_path: Path) -> None:
@@ -249,4 +238,4 @@ def test_where_the_judge_is_no_kind_of_score_anchors_are_refused(tmp_path: Path)
         PairwiseJudgementEnv, tmp_path, f"--anchors={path}", judge=never, policy=never
     )
     assert judged.code == 2
-    assert "--anchors: expected a judge that `judgegym score --judge` has" in judged.said
+    assert re.search("--anchors: .*`judgegym score --judge`", judged.said)

@@ -121,7 +121,8 @@ def test_a_ratio_whose_weights_sum_to_0_has_no_value() -> None:
     metrics.mean("there", 1.0)
     found = metrics.result()
     assert found.values == {"eval/there": 1.0}
-    assert found.left_out == {"eval/won": "its weights sum to 0"}
+    assert list(found.left_out) == ["eval/won"]
+    assert "weights sum to 0" in found.left_out["eval/won"]
 
 
 def test_with_one_observation_the_interval_is_a_point_and_training_has_none() -> None:
@@ -178,9 +179,8 @@ def test_rows_that_are_all_of_one_prompt_have_no_interval_and_the_reason() -> No
         metrics.mean("score", value, interval=True)
     found = metrics.result()
     assert found.values == {"eval/score": 0.5}
-    assert found.left_out == dict.fromkeys(
-        ("eval/score_ci_low", "eval/score_ci_high"), "all rows are of one prompt"
-    )
+    assert set(found.left_out) == {"eval/score_ci_low", "eval/score_ci_high"}
+    assert all("one prompt" in reason for reason in found.left_out.values())
 
 
 def test_equal_scores_have_an_interval_from_their_number_and_the_scale() -> None:
@@ -194,7 +194,7 @@ def test_equal_scores_have_an_interval_from_their_number_and_the_scale() -> None
     assert found.values["eval/right_ci_high"] == pytest.approx(1 - 0.05 ** (1 / 20))
     assert found.values["eval/score_ci_low"] == pytest.approx(5 - 4 * (1 - 0.05 ** (1 / 20)))
     assert "eval/reward_ci_low" not in found.values
-    assert "ends of their scale are not known" in found.left_out["eval/reward_ci_low"]
+    assert "their scale" in found.left_out["eval/reward_ci_low"]
     assert found.ends == {"eval/score": Ends(1, 5)}
 
 
@@ -213,7 +213,7 @@ def test_what_is_not_finite_is_left_out_with_the_reason(bad: float) -> None:
         "eval/score_ci_low",
         "eval/score_ci_high",
     }
-    assert all(f"not a finite number ({bad})" == reason for reason in result.left_out.values())
+    assert all(f"finite number ({bad})" in reason for reason in result.left_out.values())
 
 
 def test_counts_add_up_and_numbers_are_set() -> None:

@@ -134,10 +134,8 @@ def test_answer_that_ends_in_tool_calls_is_none_of_a_judge(
     for _ in range(2):
         answered = of(sent, habits=of_policy)
         assert isinstance(answered, ChatSuccess) and answered.choices[0].state == "whole"
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [
-        "http://h/v1 calls tools, which nobody runs here: of such an answer the text is taken"
-    ]
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said.startswith("http://h/v1 calls tools") and "text is taken" in said
 
 
 def test_unknown_word_fails_an_attempt_until_three_in_a_row_have_shown_that_there_is_no_other() -> (
@@ -227,10 +225,9 @@ def test_first_answers_without_finish_reason_are_asked_again_before_they_are_bel
     )
     assert isinstance(of(choice(finish="stop"), habits=habits), ChatSuccess)
     assert broken(of(choice(finish=None), habits=habits), "no finish_reason")
-    assert [record.getMessage() for record in caplog.records] == [
-        "http://h/v1 gives no finish_reason: its answers are taken to be whole",
-        "http://h/v1 now gives a finish_reason; 3 responses without one were taken to be complete",
-    ]
+    without, given = (record.getMessage() for record in caplog.records)
+    assert without.startswith("http://h/v1 gives no finish_reason")
+    assert given.startswith("http://h/v1 now gives") and "3 responses without one" in given
 
 
 def test_missing_finish_reason_beside_one_that_is_given_is_broken_off() -> None:

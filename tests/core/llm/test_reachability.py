@@ -154,10 +154,8 @@ async def test_endpoint_that_goes_away_is_said_at_once_and_when_it_is_back(
         async with port.open():
             await call
     first, *later, last = (record.getMessage() for record in caplog.records)
-    assert (
-        f"the judge at {port.base_url} refuses connections (it has never answered: is its URL "
-        "right?)" in first
-    )
+    assert f"the judge at {port.base_url} refuses connections (" in first
+    assert "never answered" in first
     assert "Cannot connect" in first and "at most 60 s (--env.endpoint_away_deadline)" in first
     assert later and all("still refuses connections" in each for each in later)
     assert "accepts connections again" in last
@@ -179,7 +177,7 @@ async def test_endpoint_that_accepts_connections_and_never_answers_is_away_until
     found = away([replica], "the judge", 0.2)
     with pytest.raises(
         EndpointError,
-        match=r"unreachable for \d s, the limit is 0\.2 s \(--endpoint_away_deadline\)",
+        match=r"unreachable for \d s, .* 0\.2 s \(--endpoint_away_deadline\)",
     ):
         while True:
             found.note_unreachable(replica, REFUSED)

@@ -110,16 +110,14 @@ async def test_a_redirect_is_not_followed(connect: Connect, status: int) -> None
             with pytest.raises(EndpointError) as raised:
                 await connect(endpoint).chat(ASK)
     assert (raised.value.kind, raised.value.status) == (FailureKind.REJECTED, status)
-    assert (
-        f"it redirects to {other.base_url}/chat/completions; if that is meant, set its URL to "
-        f"{other.base_url}" in str(raised.value)
-    )
+    assert f"redirects to {other.base_url}/chat/completions;" in str(raised.value)
+    assert f"its URL to {other.base_url}" in str(raised.value)
     assert (len(endpoint.requests), len(other.requests)) == (1, 0)
 
 
 @pytest.mark.parametrize(
     ("scheme", "words"),
-    [("http", "must begin with https://"), ("https", "meant to begin with http://")],
+    [("http", "begin with https://"), ("https", "begin with http://")],
 )
 async def test_tls_and_plain_http_that_are_mixed_up_are_told_at_once(
     connect: Connect, scheme: str, words: str

@@ -91,7 +91,7 @@ def refused(found: Run, *words: str) -> None:
 @pytest.mark.parametrize("size", ["3", "16"])
 def test_a_group_size_that_does_not_divide_the_batch(arena: Arena, size: str) -> None:
     found = run(arena, f"--env.group_size={size}")
-    refused(found, f"--env.group_size: {size} does not divide the trainer's batch size of 8")
+    refused(found, f"--env.group_size: {size} does not divide", "batch size of 8")
     assert not found.policy.requests
     assert {request.path for request in found.api.requests} == {"/info"}, (
         "it does not even register"
@@ -122,7 +122,7 @@ def test_a_token_source_that_needs_another_server(arena: Arena, tmp_path: Path, 
     flags = "--env.token_source=token_server", "--env.total_steps=1"
     path = f"--env.data_path_to_save_groups={tmp_path / 'groups.jsonl'}"
     found = run(arena, *flags, path, verb=verb)
-    refused(found, "--env.token_source: token_server needs --openai.server_type=vllm")
+    refused(found, "--env.token_source: token_server needs", "--openai.server_type=vllm")
     if verb == "serve":
         assert not found.api.requests
 
@@ -137,7 +137,7 @@ def test_a_file_that_cannot_be_written(arena: Arena, tmp_path: Path, verb: str) 
 
 def test_data_that_are_not_there(arena: Arena) -> None:
     found = run(arena, "--env.train_prompt_dataset=nowhere.jsonl")
-    refused(found, "nowhere.jsonl: there is no such file")
+    refused(found, "nowhere.jsonl: ", "no such file")
     assert not found.api.requests
 
 
@@ -169,7 +169,8 @@ def test_something_else_at_the_rollout_apis_address(arena: Arena) -> None:
 def test_dataset_that_somebody_writes_to_ends_the_run_and_it_leaves_the_rollout_api(
     arena: Arena,
 ) -> None:
-    unwritten = list(arena.path.glob("*.jsonl"))
+    paths = list(arena.path.glob("*.jsonl"))
+    unwritten = paths.copy()
     sample = sampling()
 
     def policy(request: Json, number: int) -> Reply:
@@ -180,6 +181,7 @@ def test_dataset_that_somebody_writes_to_ends_the_run_and_it_leaves_the_rollout_
 
     found = run(arena, "--env.max_num_workers=1", policy_says=policy)
     assert found.ended.code == 2, found.ended.said
-    assert "the file has changed since it was opened" in found.message
+    assert any(f"{path}: " in found.message for path in paths)
+    assert "file has changed" in found.message
     assert "Traceback" not in found.ended.said
     assert "/disconnect-env" in {request.path for request in found.api.requests}

@@ -24,7 +24,7 @@ async def test_a_failed_evaluation_does_not_stop_the_training(
     async with training(8) as trainer, serve(arena, trainer.url, *flags, evaluate=fails) as served:
         await trainer.take(3)
         await served.ended()
-    assert "the evaluation of step 1 failed: step-1 is another run's" in caplog.text
+    assert "evaluation of step 1 failed: step-1 is another run's" in caplog.text
 
 
 @pytest.mark.slow

@@ -64,7 +64,7 @@ async def test_disk_that_stays_full_ends_the_run_and_the_registration(
     disk.room = 2000
     async with training(8) as trainer:
         other = (await trainer.call("POST", "/register-env", OTHER))["env_id"]
-        with pytest.raises(DiskFull, match=r"\.jsonl has not been writable"):
+        with pytest.raises(DiskFull, match=r"\.jsonl .*writable for"):
             async with serve(arena, trainer.url, *flags(path)) as served:
                 await served.ended()
         share = (await trainer.call("GET", "/status-env", {"env_id": other}))["env_weight"]

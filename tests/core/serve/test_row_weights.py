@@ -55,6 +55,6 @@ async def test_rows_without_a_signal_are_recorded_logged_and_known_after_a_resta
 
 async def test_groups_of_one_rollout_are_refused(arena: Arena) -> None:
     one = ("--env.group_size=1", "--env.ensure_scores_are_not_same=False")
-    with pytest.raises(SettingsError, match="group_size of 2 or more"):
+    with pytest.raises(SettingsError, match=r"--env\.row_weights=signal: .*group_size of 2"):
         async with training(8) as trainer, serve(arena, trainer.url, *SIGNAL, *one):
             pass

@@ -171,14 +171,11 @@ def with_fault(fault: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("fault", "said"),
-    [
-        ("-9999", "token 2 of a completion has the logprob -9999, which no sampled token has"),
-        ("short", "logprobs"),
-    ],
+    ("fault", "facts"),
+    [("-9999", ("token 2 of", "the logprob -9999")), ("short", ("logprobs",))],
 )
 async def test_one_completion_without_usable_tokens_costs_its_group_and_decides_nothing_about_the_run(
-    arena: Arena, caplog: pytest.LogCaptureFixture, fault: str, said: str
+    arena: Arena, caplog: pytest.LogCaptureFixture, fault: str, facts: tuple[str, ...]
 ) -> None:
     flags = *FLAGS, "--env.max_num_workers=1"
     async with (
@@ -192,7 +189,7 @@ async def test_one_completion_without_usable_tokens_costs_its_group_and_decides_
     warnings = [
         record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
     ]
-    assert len(warnings) == 1 and said in warnings[0]
+    assert len(warnings) == 1 and all(fact in warnings[0] for fact in facts)
 
 
 @pytest.mark.slow
@@ -214,7 +211,7 @@ async def test_tokens_of_the_text(
             assert group["tokens"][place] == prompt + ids
             assert group["masks"][place] == [-100] * len(prompt) + ids
     (warning,) = (record for record in caplog.records if record.levelno >= logging.WARNING)
-    assert "the tokens may differ from the sampled ones" in warning.getMessage()
+    assert "tokens may differ" in warning.getMessage()
 
 
 @pytest.mark.parametrize(

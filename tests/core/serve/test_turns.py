@@ -102,17 +102,13 @@ async def test_a_template_that_changes_earlier_turns_makes_a_group_of_each_turn(
             ],
         ]
     (said,) = (
-        each.getMessage()
-        for each in caplog.records
-        if "does not begin with the tokens" in each.getMessage()
+        each.getMessage() for each in caplog.records if "does not begin" in each.getMessage()
     )
     first = (
         len("row-0") + 3
     )  # the role, the text and the end of the question, and the role of the answer
-    assert (
-        f"turn 2 does not begin with the tokens of the turn before: token {first} was {ord('h')} "
-        f"and is {ord('b')}." in said
-    )
+    assert "turn 2 does not begin" in said
+    assert f"token {first} was {ord('h')} and is {ord('b')}." in said
     assert [json.loads(line)["tokens"] for line in file.read_bytes().splitlines()][:6] == [
         group["tokens"] for group in batch
     ]

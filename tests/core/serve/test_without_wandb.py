@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import sys
 
 import pytest
@@ -14,10 +15,8 @@ from tests.serving import serve
 from tests.trainer import training
 from tests.wandb_stand_in import LostWandb
 
-SAID = (
-    "--env.use_wandb: no run can be opened at Weights & Biases: No API key configured. Use `wandb "
-    "login`."
-)
+NO_KEY = "No API key configured. Use `wandb login`."  # wandb's own words
+SAID = rf"--env\.use_wandb: .*Weights & Biases: {re.escape(NO_KEY)}"
 ON = "--env.use_wandb=True"
 OPTIONAL = "--env.use_wandb=optional"
 
@@ -31,7 +30,7 @@ async def test_serve_says_so_before_it_registers(
             async with serve(arena, trainer.url, ON) as served:
                 await served.ended()
         known = await trainer.call("GET", "/status")
-    assert str(error.value).startswith(SAID)
+    assert re.match(SAID, str(error.value))
     assert not served.connection.joined.is_set() and not served.policy.requests
     assert known["queue_size"] == 0
 
@@ -42,13 +41,10 @@ async def test_serve_goes_on_without_it(
     monkeypatch.setitem(sys.modules, "wandb", LostWandb(opens=False))
     async with training(8) as trainer, serve(arena, trainer.url, OPTIONAL):
         await trainer.take()
-    warnings = [
+    (warning,) = (
         record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
-    ]
-    assert warnings == [
-        "no run can be opened at Weights & Biases; continuing without it: No API key configured. Use "
-        "`wandb login`."
-    ]
+    )
+    assert "Weights & Biases" in warning and warning.endswith(f"continuing without it: {NO_KEY}")
 
 
 async def test_a_failure_after_that_is_a_warning(
@@ -59,10 +55,11 @@ async def test_a_failure_after_that_is_a_warning(
     async with training(8) as trainer, serve(arena, trainer.url, *flags) as served:
         await trainer.take(2)
         await served.ended()
-    warnings = [
+    (warning,) = (
         record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
-    ]
-    assert warnings == ["Weights & Biases does not log metrics: the service is gone (said once)"]
+    )
+    assert warning.startswith("Weights & Biases ")
+    assert warning.endswith("metrics: the service is gone (said once)")
 
 
 @pytest.mark.slow
@@ -70,7 +67,7 @@ async def test_a_failure_after_that_is_a_warning(
     ("opens", "flags", "code", "said"),
     [
         (False, (), 2, SAID),
-        (False, (OPTIONAL,), 0, "continuing without it: No API key configured."),
+        (False, (OPTIONAL,), 0, f"continuing without it: {re.escape(NO_KEY)}"),
     ],
 )
 def test_evaluate_too(
@@ -87,4 +84,4 @@ def test_evaluate_too(
         "evaluate", "--offline", "--limit=2", ON, *flags, f"--env.data_dir_to_save_evals={run}"
     )
     assert (ended.code, (run / "metrics.json").exists()) == (code, code == 0), ended.said
-    assert said in " ".join(ended.said.split()) and "Traceback" not in ended.said
+    assert re.search(said, " ".join(ended.said.split())) and "Traceback" not in ended.said

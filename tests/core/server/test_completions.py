@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -147,14 +148,8 @@ async def test_tool_turns_of_messages_are_written_out() -> None:
 
 
 WRONG_FIELDS: list[tuple[Json, str]] = [
-    (
-        {"rubric": {"criteria": "C", "scale_min": "1"}},
-        "rubric.scale_min: unknown field; expected criteria and",
-    ),
-    (
-        {"rubric": {"criteria": "C", "scale_min": 1}},
-        "rubric.scale_min: unknown field; expected criteria and",
-    ),
+    ({"rubric": {"criteria": "C", "scale_min": "1"}}, "rubric.scale_min: unknown field"),
+    ({"rubric": {"criteria": "C", "scale_min": 1}}, "rubric.scale_min: unknown field"),
     ({"rubric": {"criteria": 1}}, "rubric.criteria: expected text, found int"),
     ({"rubric": 5}, "rubric: Input should be a valid string or Input should be a valid dictionary"),
     (
@@ -164,11 +159,11 @@ WRONG_FIELDS: list[tuple[Json, str]] = [
     ({"prompt": [{"content": "Q"}]}, "prompt.0.role: Field required"),
     (
         {"prompt": [{"role": "user", "content": [{"type": "image_url"}]}]},
-        "a message has a part of type image, which",
+        "a message .*of type image,",
     ),
     (
         {"response": [{"role": "assistant", "content": [{"type": "audio"}]}]},
-        "a message has a part of type audio",
+        "a message .*of type audio,",
     ),
 ]
 
@@ -178,7 +173,7 @@ async def test_an_error_names_the_field_as_it_is_in_the_body() -> None:
         for body, words in WRONG_FIELDS:
             answer = await server.post("/v1/score", {"prompt": "Q", "response": "A", **body})
             assert answer.status == 422
-            assert answer.json["error"]["message"].startswith(words), answer.json
+            assert re.match(words, answer.json["error"]["message"]), answer.json
 
 
 async def test_definitions_of_tools_stand_before_the_conversation_at_each_door() -> None:

@@ -120,7 +120,7 @@ async def test_criteria_come_with_each_request_in_every_protocol() -> None:
         wrong = await server.post("/v1/score", {"prompt": "Q", "response": "4", "criteria": [" "]})
     assert scores == [1.0, [1.0], "1.0", 1.0]
     assert (
-        "criteria: there are none" in without.text
+        "the setting criteria" in without.text
         and "criteria: criterion 1: expected a text" in wrong.text
     )
     assert 400 <= without.status < 500 and 400 <= wrong.status < 500

@@ -19,9 +19,7 @@ from schemathesis.specs.openapi.checks import response_schema_conformance, statu
 from tests.core.server.served import as_process
 
 _WITHOUT_A_FIELD = ("/group/get_reward", "/group/slime")
-_ALONE = re.compile(
-    r"judge_failed: 1 of 2 members came within [\d.]+ s: there is nothing to compare with"
-)
+_ALONE = re.compile(r"judge_failed: 1 of 2 members came within [\d.]+ s: .*")
 
 
 def is_alone(path: str, response: Any) -> bool:

@@ -86,7 +86,7 @@ async def test_no_file_of_the_server_is_read(
                 answer = await server.post(
                     "/v1/score", {"prompt": "Q", "response": "A", field: shown}
                 )
-                assert (answer.status, "no file is read here" in answer.text) == (422, True), (
+                assert (answer.status, "names the file" in answer.text) == (422, True), (
                     path,
                     answer.text,
                 )
@@ -106,14 +106,14 @@ async def test_responses_that_are_gathered_one_by_one_are_refused_with_images() 
             "/v1/score", {"prompt": [message("user", RED)], "response": "A", "group": "g"}
         )
         assert (answer.status, server.judge.requests) == (422, [])
-        assert "send the responses of a prompt in one request" in answer.text
+        assert "in one request" in answer.text
 
 
 async def test_protocols_that_show_no_images_refuse_them() -> None:
     async with running() as server:
         answer = await server.post("/slime", {"prompt": [message("user", RED)], "response": "A"})
         assert (answer.status, server.judge.requests) == (422, [])
-        assert "which no judge is shown" in answer.text
+        assert "of type image" in answer.text
 
 
 async def test_the_limit_of_a_request_counts_images() -> None:

@@ -127,15 +127,15 @@ async def test_a_gold_judge_that_refuses_every_request_is_told_in_the_log(
         record.getMessage() for record in caplog.records if "the gold judge" in record.getMessage()
     ]
     first, many = told
-    assert first.startswith("the gold judge failed on row ") and "no model gold" in first
-    assert "in a row, and without its scores there is no alarm" in many
+    assert "failed on row " in first and "no model gold" in first
+    assert "in a row" in many and "no alarm" in many
 
 
 async def test_a_restart_goes_on_in_the_same_files(tmp_path: Path) -> None:
     for _ in range(2):
         async with running(f"--run_dir={tmp_path}", judge=judge) as server:
             await score(server, "Why?", *ANSWERS)
-            with pytest.raises(RunDirectoryError, match="is in use by another process"):
+            with pytest.raises(RunDirectoryError, match="is in use"):
                 async with running(f"--run_dir={tmp_path}"):
                     pass
     assert [line["step"]["step"] for line in lines(tmp_path, "step")] == [1, 2]
@@ -155,7 +155,7 @@ def test_a_disk_that_refuses_lines_is_said_once(
     assert (tmp_path / "away" / "monitor.jsonl").read_bytes() == b"3\n4\n5\n", (
         "the latest three were kept"
     )
-    assert caplog.text.count("cannot be written to") == 1
+    assert caplog.text.count("cannot be written") == 1
 
 
 async def test_memory_of_open_groups_is_bounded(

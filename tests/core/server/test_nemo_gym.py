@@ -274,7 +274,7 @@ async def test_a_row_with_an_image_is_refused_and_a_refusal_is_left_out() -> Non
         refused = await server.post("/verify", rollout(picture))
         (request,) = server.judge.bodies
     assert "### Response To Evaluate\n\n4 \n\n" in asked(request)
-    assert "a part of type output_image, which no judge is shown" in refused.json["failure_reason"]
+    assert "part of type output_image, " in refused.json["failure_reason"]
 
 
 async def test_an_empty_completion_is_a_wrong_one_and_costs_nothing() -> None:
@@ -440,7 +440,5 @@ async def test_aggregates_have_a_limit_of_their_own(monkeypatch: pytest.MonkeyPa
         whole = await server.post("/aggregate_metrics", rows)
         answer = await server.post("/aggregate_metrics", " " * 200_000)
     assert whole.json["agent_metrics"]["num_responses"] == 1
-    assert (answer.status, answer.json["error"]["message"]) == (
-        413,
-        "the body is larger than 0.1 MB",
-    )
+    assert answer.status == 413
+    assert answer.json["error"]["message"].endswith("larger than 0.1 MB")

@@ -105,10 +105,9 @@ async def test_a_judge_that_sees_each_response_by_itself_is_refused_in_words() -
         unknown = await server.post("/compare", body("a", "b", judge_mount="nobody"))
         named = await server.post("/compare", body("a", "b", judge_mount="best"))
     assert (refused.status, unknown.status, named.status) == (422, 422, 503)
-    assert (
-        "rubric sees each response by itself; expected one of arena_hard, choice, listwise, "
-        "tournament" in refused.json["error"]["message"]
-    )
+    message = refused.json["error"]["message"]
+    assert "the judge rubric " in message
+    assert "expected one of arena_hard, choice, listwise, tournament" in message
 
 
 @pytest.mark.parametrize(

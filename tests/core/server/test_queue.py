@@ -75,7 +75,5 @@ async def test_deadline_of_the_client_bounds_a_request_and_its_repeat_finds_the_
         assert (again.status, again.json["score"]) == (200, 1.0)
         assert len(server.judge.requests) == 1
         wrong = await server.post("/v1/score", ask(1), **{"X-Request-Deadline": "soon"})
-    assert (
-        wrong.status == 422
-        and "X-Request-Deadline: expected a number of seconds, found 'soon'" in wrong.text
-    )
+    assert wrong.status == 422
+    assert "X-Request-Deadline: " in wrong.text and "seconds, found 'soon'" in wrong.text

@@ -100,7 +100,7 @@ async def test_judges_that_stay_the_same_keep_their_scores_and_others_judge_anew
 @pytest.mark.parametrize(
     ("values", "why"),
     [
-        ({"mounts": {"Bad Name": {}}}, "cannot be part of a path"),
+        ({"mounts": {"Bad Name": {}}}, "mounts: 'Bad Name' "),
         ({"mounts": {"m": {"judge": "nonsense"}}}, "mounts.m.judge"),
         (
             {
@@ -114,7 +114,7 @@ async def test_judges_that_stay_the_same_keep_their_scores_and_others_judge_anew
             "NO_SUCH_KEY",
         ),
         ({"mounts": {"m": {"judge": "listwise", "group_size": 4}}}, "restart only"),
-        ({"tokens": {"a": ""}}, "a token is empty"),
+        ({"tokens": {"a": ""}}, "token is empty"),
         ({"no_such_setting": 1}, "no_such_setting"),
     ],
 )
@@ -130,7 +130,7 @@ async def test_wrong_settings_change_nothing_and_are_one_line(
         assert (server.service.core.judges.table, server.service.settings) == (table, settings)
         assert (await server.post("/v1/score", ASK, **OLD)).status == 200
     (line,) = [record.getMessage() for record in caplog.records if record.name == LOG]
-    assert line.startswith("the new settings are refused, and the old ones stay: ") and why in line
+    assert "settings are refused" in line and why in line
     assert "\n" not in line
 
 

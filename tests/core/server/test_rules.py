@@ -27,15 +27,14 @@ async def test_a_rule_scores_without_its_endpoint() -> None:
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--judge=rule",), "rule: expected one of number"),
+        (("--judge=rule",), "rule: .*one of number"),
         (
             ('--mounts={"short": {"judge": "rule", "rule": "length"}}',),
-            "mounts.short.rule_hard_limit: the rule length needs it",
+            r"mounts\.short\.rule_hard_limit: the rule length",
         ),
     ],
 )
 async def test_a_server_with_a_wrong_rule_does_not_start(flags: tuple[str, ...], said: str) -> None:
-    with pytest.raises(SettingsError) as refused:
+    with pytest.raises(SettingsError, match=said):
         async with running(*flags):
             pass
-    assert said in str(refused.value)

@@ -16,6 +16,7 @@ from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.errors import SettingsError
 from judgegym_trials.audit.asking import CalledAuditSettings, select_labelled
 from judgegym_trials.audit.command import main
+from judgegym_trials.audit.reading import NO_GOLD
 from judgegym_trials.audit.wordings import SHIPPED, load_wordings
 from judgegym_trials.judged_rows import read_tasks
 from tests.command import Ended, called, clean_environment, serving, write_lines
@@ -150,11 +151,9 @@ def test_labels_with_errors_are_stated_or_given_twice_also_where_the_judge_is_ca
         stated = audit(tmp_path / "stated", judge, data, *words, "--label_noise=0")
         wrong = audit(tmp_path / "wrong", judge, data, *words, "--label_noise=8")
     assert (twice.code, stated.code, wrong.code) == (0, 0, 2) and "label_noise" in wrong.err
-    assert any(
-        "40 rows have labels of two people, who differ on 4" in note
-        for note in report(tmp_path / "twice")["notes"]
-    )
-    assert "Gold labels are exact, as stated" in report(tmp_path / "stated")["notes"][0]
+    notes = "\n".join(report(tmp_path / "twice")["notes"])
+    assert re.search(r"\b40 rows .*two people, .*differ on 4\b", notes)
+    assert "labels are exact" in report(tmp_path / "stated")["notes"][0]
 
 
 def test_columns_that_are_null_are_not_read(tmp_path: Path) -> None:
@@ -176,10 +175,7 @@ def test_noise_fails_repeatability_and_equal_scores_are_a_tie(tmp_path: Path) ->
         assert len(judge.requests) == 4 * 60
     found = report(tmp_path)
     assert found["by_name"]["repeatability"]["word"] == "fails"
-    assert (
-        found["by_name"]["position_consistency"]["sentence"]
-        == "the judge sees each response by itself"
-    )
+    assert "response by itself" in found["by_name"]["position_consistency"]["sentence"]
     verdicts = [each["verdicts"][0] for each in found["judgments"]]
     assert {*verdicts} == {-1.0, 0.0, 1.0}  # scores of 1 to 5 are equal in a fifth of the pairs
 
@@ -256,7 +252,7 @@ def test_a_judge_without_verdicts_is_a_failure_and_no_number(tmp_path: Path) -> 
 
     with serving(silent) as judge:
         ended = audit(tmp_path, judge, pairs(12), "--judge=choice", "--repeats=0")
-    assert ended.code == 1 and "To judge them again" in ended.err
+    assert ended.code == 1 and re.search(r"judge them again:\s.*--resume", ended.err)
     found = report(tmp_path)
     assert found["judgments"][3]["verdicts"] == [None, None]
     assert found["by_name"]["failure_rate"]["value"] == pytest.approx(1 / 12)
@@ -294,10 +290,10 @@ async def test_three_wordings_of_each_built_in_prompt_ask_for_the_same_form(name
 @pytest.mark.parametrize(
     ("settings", "tasks", "reason"),
     [
-        (AnyJudgeSettings(judge="reward_model"), 1, "has no prompt of instructions"),
-        (AnyJudgeSettings(judge="peer"), 1, "no shipped wordings of this judge's prompt"),
-        (AnyJudgeSettings(judge_system_prompt="Judge."), 1, "this judge has another one"),
-        (AnyJudgeSettings(), 2, "as those with a reference and without one"),
+        (AnyJudgeSettings(judge="reward_model"), 1, "kind reward_model "),
+        (AnyJudgeSettings(judge="peer"), 1, "no shipped wordings"),
+        (AnyJudgeSettings(judge_system_prompt="Judge."), 1, "has another one"),
+        (AnyJudgeSettings(), 2, "several prompts"),
     ],
 )
 async def test_why_there_are_no_wordings_is_said(
@@ -316,8 +312,8 @@ async def test_wordings_of_ones_own_are_a_file(tmp_path: Path) -> None:
     }
     for text, reason in (
         ("- a", "expected names of wordings"),
-        ("../x: a", "a name of letters"),
-        ("a: 1", "a prompt"),
+        ("../x: a", r"\.\./x: expected a name"),
+        ("a: 1", ": a: expected .*a prompt"),
     ):
         path.write_text(text)
         with pytest.raises(SettingsError, match=reason):
@@ -327,22 +323,13 @@ async def test_wordings_of_ones_own_are_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words", "reason"),
     [
-        ({"label": 3}, ("--judge=choice",), "row 1: expected a label from 1 to 2, found 3"),
+        ({"label": 3}, ("--judge=choice",), "row 1: .*from 1 to 2, found 3"),
         (
             {},
             ("--judge=choice", "--label_column=better"),
-            "nothing to audit: expected responses and label",
+            rf"nothing to audit: .*--label_column.* left out: 1 {NO_GOLD}\n",
         ),
-        (
-            {},
-            ("--judge=choice", "--label_column=better"),
-            "rows left out: 1 without a gold label\n",
-        ),
-        (
-            {},
-            ("--judge=choice", "--second_form=listwise"),
-            "--second_form: expected one judge that compares",
-        ),
+        ({}, ("--judge=choice", "--second_form=listwise"), "--second_form: .*one judge"),
         ({}, ("--judge=chioce",), "judge"),
         (
             {},
@@ -364,17 +351,15 @@ def test_what_is_wrong_is_said_before_the_first_call(
     with serving(never) as judge:
         ended = audit(tmp_path, judge, rows, *words)
         assert not judge.requests
-    assert ended.code == 2 and reason in ended.err and "Traceback" not in ended.said
+    assert ended.code == 2 and re.search(reason, ended.err) and "Traceback" not in ended.said
 
 
 def test_the_run_directory_of_another_command_is_refused(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "metrics.json").write_text("{}")
     ended = audit(tmp_path, None, pairs(2), "--judge=choice", "--offline")
-    assert (
-        ended.code == 2
-        and f"--out: {tmp_path / 'out'} is the run directory of another command" in ended.err
-    )
+    assert ended.code == 2
+    assert f"--out: {tmp_path / 'out'} " in ended.err and "another command" in ended.err
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["metrics.json"]
 
 
@@ -385,10 +370,8 @@ def test_gold_that_is_not_on_the_judges_scale_is_said_before_the_first_call(
     rows = [{"prompt": "Q", "response": "r", "gold": each} for each in (3.5, gold)]
     with serving(never) as endpoint:
         ended = audit(tmp_path, endpoint, rows, "--judge=rubric")
-    assert (
-        ended.code == 2
-        and "row 2: expected a gold score on the judge's scale, 1 to 5 (" in ended.err
-    )
+    assert ended.code == 2
+    assert "row 2: expected a gold score" in ended.err and "scale, 1 to 5 (" in ended.err
 
 
 def test_zero_is_a_cluster_as_any_other_value(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -56,17 +57,14 @@ def test_accuracy_position_and_failures_by_hand() -> None:
     # row 4: shown last gold, tie: halfway to the first place; rows 2 and 5 cancel out
     assert value(found, "first_place_advantage") == pytest.approx((0 + 1 + 0 + 1 - 1) / 5)
     assert value(found, "failure_rate") == pytest.approx(1 / 10)
-    assert found["repeatability"] == "no row was judged several times"
+    assert "several times" in found["repeatability"]
 
 
 def test_one_order_has_an_advantage_beside_gold_and_no_consistency() -> None:
     found = measure_all(choices([0, 0, 1, 1], [[0], [0], [0], [1]]))
     assert value(found, "first_place_advantage") == pytest.approx(2 / 4)
-    assert (
-        found["position_consistency"]
-        == found["accuracy_swapped"]
-        == "no row was judged in both orders"
-    )
+    assert found["position_consistency"] == found["accuracy_swapped"]
+    assert "in both orders" in found["accuracy_swapped"]
 
 
 def test_places_of_four_responses() -> None:
@@ -131,7 +129,7 @@ def test_verdicts_of_one_row_or_none_have_no_agreement_and_no_calibration(count:
     )
     for kind in ("choice", "label", "score"):
         found = measure_all(replace(judgments, kind=kind))
-        assert found["alpha"] == "it needs at least two rows"
+        assert found["alpha"].endswith("two rows")
         assert isinstance(found["calibration_error"], str) and isinstance(found["brier"], str)
 
 
@@ -163,7 +161,7 @@ def test_labels_and_scores_have_agreement_and_the_bias_of_length() -> None:
         and value(found, "length_bias") > 0.05
         and value(found, "kappa") > 0.5
     )
-    assert found["first_place_advantage"] == "it applies to another kind of judgment"
+    assert "another kind" in found["first_place_advantage"]
 
 
 @pytest.mark.slow
@@ -238,7 +236,7 @@ def test_a_judge_that_looks_at_length_alone_is_measured(seed: int) -> None:
 def test_few_rows_that_differ_are_not_measured() -> None:
     features = {KEY: np.array([[1.0, 0.0]] * 9 + [[0.0, 0.0]] * 31)}
     found = measure_effects(choices([0.0] * 40, [[0]] * 40, features=features))
-    assert found["master_key_bias"] == "it needs 10 rows that differ in it, and there are 9"
+    assert re.search(r"10 rows .*there are 9$", found["master_key_bias"])
 
 
 @pytest.mark.parametrize(

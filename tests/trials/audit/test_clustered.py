@@ -69,7 +69,7 @@ def test_agreement_without_variance_is_undefined() -> None:
     same = agreement_sums(ONE_HOT[[0] * 20], ONE_HOT[[0] * 20], np.arange(20))
     assert math.isnan(kappas(same.sum(axis=0, keepdims=True))[0])
     assert isinstance(jackknife(same, kappas), str)
-    assert jackknife(same[:1], kappas) == "it needs at least two rows"
+    assert jackknife(same[:1], kappas).endswith("two rows")
 
 
 @pytest.mark.slow
@@ -92,7 +92,7 @@ def test_a_rate_has_the_exact_interval_and_repeated_rows_say_nothing_further() -
         pytest.approx(0.025 ** (1 / 30)),
         1.0,
     )
-    assert rate(np.ones(5), np.ones(5), np.zeros(5, dtype=np.int64)) == "it needs at least two rows"
+    assert rate(np.ones(5), np.ones(5), np.zeros(5, dtype=np.int64)).endswith("two rows")
 
 
 @pytest.mark.slow

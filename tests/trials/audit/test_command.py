@@ -13,6 +13,7 @@ import pytest
 from judgegym.cli.commands import main as judgegym
 from judgegym.reports.compare.__main__ import main as compare
 from judgegym_trials.audit.command import FAULT, main
+from judgegym_trials.audit.reading import NO_GOLD, NO_JUDGMENT
 from tests.trials.audit.made import audited, pairs, written
 
 
@@ -30,10 +31,10 @@ def test_the_table_fits_80_columns_and_says_what_is_not_measured(
     assert max(map(len, out.splitlines())) <= 80
     text = " ".join(out.split())
     for said in (
-        "the judge on 120 labelled rows, checks: 0 fail",
-        "Not measured, since no row was judged several times: repeatability.",
-        "corrected for that number (Holm)",
-        "accused by some check in at most 1 % of audits",
+        "on 120 labelled rows, checks: 0 fail",
+        "several times: repeatability.",
+        "(Holm)",
+        "at most 1 % of audits",
     ):
         assert said in text, said
     assert re.search(r"accuracy +│ +\d\d\.\d % │", out) and re.search(
@@ -54,7 +55,7 @@ def test_a_check_that_fails_is_exit_code_4_and_in_the_overview(
     assert "fails: The first response wins" in capsys.readouterr().out
     assert judgegym(["--help"]) == 0
     overview = capsys.readouterr().out
-    assert "4 a check of an audit fails" in overview and "  audit DATA " in overview
+    assert "; 4 a check" in overview and "  audit DATA " in overview
 
 
 def test_a_whole_interval_beyond_the_threshold_is_suspect_where_the_test_does_not_fail_it(
@@ -67,11 +68,7 @@ def test_a_whole_interval_beyond_the_threshold_is_suspect_where_the_test_does_no
     assert found["interval"]["high"] < found["threshold"] == 0.8 and found["p_corrected"] > 0.01
     assert found["word"] == "suspect" and found["rows_needed"] > 120
     out = " ".join(capsys.readouterr().out.split())
-    assert (
-        "1 suspect" in out
-        and "suspect: " in out
-        and "The whole interval is beyond the threshold" in out
-    )
+    assert "1 suspect" in out and "suspect: " in out and "beyond the threshold" in out
 
 
 def test_json_on_standard_output_is_all_that_is_printed(
@@ -107,10 +104,7 @@ def test_rows_without_gold_or_a_verdict_are_counted_and_null_is_a_wrong_verdict(
     rows[0]["label"], rows[1]["verdict"] = None, [None, rows[1]["label"]]
     del rows[2]["verdict"]
     found = audited(written(tmp_path / "rows.jsonl", rows))
-    assert (
-        found["left_out"] == {"without a gold label": 1, "without a recorded judgment": 1}
-        and found["rows"] == 38
-    )
+    assert found["left_out"] == {NO_GOLD: 1, NO_JUDGMENT: 1} and found["rows"] == 38
     assert found["by_name"]["accuracy"]["value"] == pytest.approx(75 / 76)
     assert found["by_name"]["failure_rate"]["value"] == pytest.approx(1 / 76)
 
@@ -157,7 +151,7 @@ def test_a_gold_label_that_is_no_number_is_none_and_a_bool_is_yes_or_no(tmp_path
     rows = [{"prompt": f"Q {n}", "response": "r", "gold": n % 5, "score": n % 5} for n in range(40)]
     rows[0]["gold"], rows[1]["score"], rows[2]["score"] = "NaN", "nan", None
     found = audited(written(tmp_path / "rows.jsonl", rows))
-    assert (found["kind"], found["rows"], found["left_out"]["without a gold label"]) == (
+    assert (found["kind"], found["rows"], found["left_out"][NO_GOLD]) == (
         "score",
         39,
         1,
@@ -188,7 +182,7 @@ def test_rows_that_a_file_of_verdicts_lacks_are_left_out(
         "--paraphrases=all",
     )
     found = audited(written(tmp_path / "rows.jsonl", rows), *flags)
-    assert found["left_out"] == {"without a recorded judgment": 10} and found["judge"] == "one"
+    assert found["left_out"] == {NO_JUDGMENT: 10} and found["judge"] == "one"
     assert found["by_name"]["failure_rate"]["value"] == pytest.approx(1 / 30)
     assert found["by_name"]["paraphrase_agreement"]["value"] == 1.0
     capsys.readouterr()
@@ -196,10 +190,7 @@ def test_rows_that_a_file_of_verdicts_lacks_are_left_out(
         main([str(tmp_path / "rows.jsonl"), flags[0], "--prompt=q", "--verdict_column=verdict"])
         == 2
     )
-    assert (
-        "--verdict_column: the verdicts are read from the file of --verdicts"
-        in capsys.readouterr().err
-    )
+    assert re.search("--verdict_column: .*file of --verdicts", capsys.readouterr().err)
 
 
 def test_rows_of_one_prompt_are_one_cluster(tmp_path: Path) -> None:
@@ -215,47 +206,19 @@ def test_rows_of_one_prompt_are_one_cluster(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "flags", "said"),
     [
-        ({"label": 3}, (), "row 2: expected label and winners from 1 to 2"),
-        (
-            {"verdict": "neither"},
-            (),
-            "row 2: verdict: Value error, expected the number of a response, tie or null",
-        ),
-        (
-            {"verdict": [1, 2, 1]},
-            (),
-            "row 2: verdict: Value error, expected the winner in one or two orders",
-        ),
-        ({"probability": 1.5}, (), "row 2: probability: expected a number from 0 to 1"),
+        ({"label": 3}, (), "row 2: .*from 1 to 2, found label 3"),
+        ({"verdict": "neither"}, (), "row 2: verdict: .*or null, found 'neither'"),
+        ({"verdict": [1, 2, 1]}, (), r"row 2: verdict: .*two orders, found \[1, 2, 1\]"),
+        ({"probability": 1.5}, (), r"row 2: probability: .*from 0 to 1, found 1\.5"),
         ({"time": "soon"}, (), "row 2: time: Value error, Invalid isoformat"),
-        ({"uid": "row-0"}, (), "row 2: the id 'row-0' is also that of another row"),
+        ({"uid": "row-0"}, (), "row 2: the id 'row-0' is also"),
         ({}, ("--label_column=labels",), "--label_column: no row of"),
-        (
-            {},
-            ("--prompt=CoT",),
-            "--prompt and --paraphrases choose from a file of --verdicts; add --verdicts FILE",
-        ),
-        (
-            {"scores": [0.5, 0.25, 0.0, 1.0]},
-            (),
-            "row 2: scores: Value error, expected the judge's score of each response",
-        ),
-        (
-            {"scores": [1.0]},
-            (),
-            "found 1 scores; an audit reads label and verdict of pairs, or gold and score of resp",
-        ),
+        ({}, ("--prompt=CoT",), "--prompt and --paraphrases .*add --verdicts FILE"),
+        ({"scores": [0.5, 0.25, 0.0, 1.0]}, (), "row 2: scores: .*found 4 scores"),
+        ({"scores": [1.0]}, (), "row 2: scores: .*found 1 scores"),
         ({}, ("--sttings=x",), "unrecognized arguments: --sttings=x"),
-        (
-            {},
-            ("--judge=choice", "--offline"),
-            "judgegym audit: --offline needs an audit that calls the judge: add --out",
-        ),
-        (
-            {},
-            ("--judge=choice", "--limit", "5"),
-            "--limit needs an audit that calls the judge: add --out FOLDER",
-        ),
+        ({}, ("--judge=choice", "--offline"), "judgegym audit: --offline .*add --out FOLDER"),
+        ({}, ("--judge=choice", "--limit", "5"), "--limit .*add --out FOLDER"),
         (
             {},
             ("--settings=nowhere.yaml",),
@@ -277,15 +240,16 @@ def test_bad_input_is_one_line(
     except SystemExit as error:
         code = int(error.code or 0)
     assert code == 2
-    assert said in said_of(capsys.readouterr().err)
+    assert re.search(said, said_of(capsys.readouterr().err))
 
 
 def test_data_without_judgments_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([str(written(tmp_path / "rows.jsonl", [{"prompt": "q", "answer": "a"}]))]) == 2
-    assert "nothing to audit: expected label and verdict of pairs" in said_of(
-        capsys.readouterr().err
+    assert re.search(
+        "nothing to audit: .*--verdict_column.*--gold_column.*prompt, answer",
+        said_of(capsys.readouterr().err),
     )
     verdicts = written(
         tmp_path / "v.jsonl",
@@ -327,7 +291,7 @@ def test_settings_of_ones_own_change_what_they_name(
             "checks: {accuracy: {at_lest: 0.9}}",
             "checks.accuracy.at_lest: unknown setting, did you mean at_least?",
         ),
-        ("- 1", "expected settings of an audit"),
+        ("- 1", "expected settings of"),
     ):
         settings.write_text(text)
         assert main([str(path), f"--settings={settings}"]) == 2
@@ -367,7 +331,7 @@ def test_two_audits_are_compared_on_shared_rows(
     files = [str(tmp_path / "a"), str(tmp_path / "b" / "audit.json")]
     assert compare([*files, "--rounds=400", f"--json={tmp_path / 'c.json'}"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "Agreement with gold on 380 labels of 190 rows" in out and "B: κ −" in out
+    assert "gold on 380 labels of 190 rows" in out and "B: κ −" in out
     (difference,) = json.loads((tmp_path / "c.json").read_bytes())["gold"]["differences"]
     right = [sum(v == row["label"] for v in row["verdict"]) / 2 for row in rows[:190]]
     expected = (
@@ -382,17 +346,11 @@ def test_two_audits_are_compared_on_shared_rows(
     (tmp_path / "other.json").write_text(json.dumps(changed))
     (tmp_path / "cut.json").write_text(json.dumps(changed)[:200])
     for words, said in (
-        ([files[0], str(tmp_path / "other.json")], "the gold label of row-3 is another one"),
-        ([files[0]], "expected two audits or more"),
-        ([*files, "--html=c.html"], "--html: a comparison of audits has no page"),
-        (
-            [str(tmp_path / "a" / "rows.jsonl"), files[1]],
-            "rows.jsonl is no audit, as judgegym audit --json writes it",
-        ),
-        (
-            [files[0], str(tmp_path)],
-            f"{tmp_path} is no audit, as judgegym audit --json writes it; audits are compared",
-        ),
+        ([files[0], str(tmp_path / "other.json")], "gold label of row-3 is another"),
+        ([files[0]], "expected two audits"),
+        ([*files, "--html=c.html"], "--html: a comparison"),
+        ([str(tmp_path / "a" / "rows.jsonl"), files[1]], "rows.jsonl is no audit"),
+        ([files[0], str(tmp_path)], f"{tmp_path} is no audit"),
         (
             [files[0], str(tmp_path / "none.json")],
             "none.json cannot be read: No such file or directory",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from judgegym_trials.labelling.session import LabelPlan
 from tests.trials.audit.made import Row, audited, written
 from tests.trials.labelling.made import run_of, session_of
 
-PROMISE = "accused by some check in at most 1 % of audits"
+PROMISE = "at most 1 % of audits"
 
 
 def noisy(
@@ -63,17 +64,9 @@ def test_with_one_label_a_row_nobody_can_tell_how_much_length_sways(tmp_path: Pa
     found = audited(written(tmp_path / "rows.jsonl", without(noisy(), "second_label")))
     check = found["by_name"]["length_bias"]
     assert check["word"] == "cannot tell" and 0.02 <= check["tipping_noise"] <= 0.2
-    assert (
-        f"With {100 * check['tipping_noise']:.0f} % wrong labels this would be no bias"
-        in check["sentence"]
-    )
-    assert (
-        f"about {check['rows_to_label_twice']:,} rows with labels of two people tell"
-        in check["sentence"]
-    )
-    assert PROMISE not in notes(
-        found
-    ) and "Nobody has said how many gold labels are wrong" in notes(found)
+    noise, rows = 100 * check["tipping_noise"], check["rows_to_label_twice"]
+    assert re.search(rf"With {noise:.0f} % .*no bias.* about {rows:,} rows", check["sentence"])
+    assert PROMISE not in notes(found) and "Nobody has said" in notes(found)
 
 
 def test_labels_that_are_stated_to_be_exact_are_held_fixed(tmp_path: Path) -> None:
@@ -90,11 +83,9 @@ def test_at_a_stated_noise_the_truth_is_held_fixed(tmp_path: Path) -> None:
     assert (
         check["word"] == "underpowered"
         and abs(check["value"]) < 0.08
-        and "the truth held fixed" in check["sentence"]
+        and "truth held fixed" in check["sentence"]
     )
-    assert "15 % of the gold labels are wrong, as stated" in notes(found) and PROMISE not in notes(
-        found
-    )
+    assert re.search("15 % .*wrong, as stated", notes(found)) and PROMISE not in notes(found)
 
 
 @pytest.mark.parametrize(("sway", "word"), [(0.0, "underpowered"), (2.5, "fails")])
@@ -104,10 +95,7 @@ def test_second_labels_tell_how_many_are_wrong(tmp_path: Path, sway: float, word
     assert found["by_name"]["length_bias"]["word"] == word
     differ = sum(row["label"] != row["second_label"] for row in rows)
     share = (1 - math.sqrt(1 - 2 * differ / 300)) / 2
-    assert (
-        f"300 rows have labels of two people, who differ on {differ}: {100 * share:.1f} %"
-        in notes(found)
-    )
+    assert re.search(rf"\b300 rows .*differ on {differ}: {100 * share:.1f} %", notes(found))
     assert PROMISE in notes(found)
 
 
@@ -119,9 +107,7 @@ def test_an_effect_that_stands_at_every_noise_fails_with_one_label_a_row(tmp_pat
 
 def test_labels_of_which_many_are_wrong_promise_nothing(tmp_path: Path) -> None:
     found = audited(written(tmp_path / "rows.jsonl", noisy(noise=0.32)))
-    assert PROMISE not in notes(
-        found
-    ) and "too many to measure effects of properties reliably" in notes(found)
+    assert PROMISE not in notes(found) and "too many to" in notes(found)
 
 
 def test_labels_of_a_file_are_the_second_labels(tmp_path: Path) -> None:
@@ -156,7 +142,7 @@ def test_a_run_is_audited_by_what_two_people_say_of_it_on_the_page(tmp_path: Pat
     found = audited(run, f"--labels={run / 'labels.jsonl'}")
     assert found["kind"] == "choice" and found["rows"] == 40
     assert found["by_name"]["accuracy"]["value"] == pytest.approx(0.9)
-    assert "40 rows have labels of two people, who differ on 5: 6.7 %" in notes(found)
+    assert re.search(r"\b40 rows .*differ on 5: 6\.7 %", notes(found))
     assert SavedRun.open(run).is_complete
 
 
@@ -175,22 +161,22 @@ def test_yes_and_no_of_a_run_are_labels(tmp_path: Path) -> None:
     assert found["kind"] == "label" and found["by_name"]["accuracy"]["value"] == pytest.approx(
         29 / 30
     )
-    assert "30 rows have labels of two people, who differ on 1" in notes(found)
+    assert re.search(r"\b30 rows .*two people, .*differ on 1\b", notes(found))
 
 
 @pytest.mark.parametrize(
     ("flags", "said"),
     [
-        (("--label_noise=8",), "from 0 (exact) to below 0.45, found 8; 8 % is 0.08"),
-        (("--label_noise=-0.1",), "from 0 (exact) to below 0.45, found -0.1"),
-        (("--label_noise=nan",), "from 0 (exact) to below 0.45, found nan"),
-        (("--labels=none.jsonl",), "none.jsonl: there is no such file of labels"),
+        (("--label_noise=8",), r"--label_noise: .*below 0\.45, found 8; 8 % is 0\.08"),
+        (("--label_noise=-0.1",), r"--label_noise: .*below 0\.45, found -0\.1"),
+        (("--label_noise=nan",), r"--label_noise: .*below 0\.45, found nan"),
+        (("--labels=none.jsonl",), r"none\.jsonl: .*no such file"),
         ({"uid": "row-99", "labeller": "a", "label": 1}, "row 'row-99' is not in"),
         (
             {"uid": "row-1", "labeller": "a", "label": 0.25},
-            "row 'row-1': expected 1 for the first response of a pair",
+            r"row 'row-1': .*first response .*found 0\.25",
         ),
-        ({"second_label": 3}, "expected a second label from 1 to 2, found 3"),
+        ({"second_label": 3}, "second label .*1 to 2, found 3"),
     ],
 )
 def test_bad_labels_are_one_line(
@@ -204,7 +190,7 @@ def test_bad_labels_are_one_line(
         flags = ()
     assert main([str(written(tmp_path / "rows.jsonl", rows)), *flags]) == 2
     error = capsys.readouterr().err
-    assert said in error and len(error.strip().splitlines()) == 1
+    assert re.search(said, error) and len(error.strip().splitlines()) == 1
 
 
 @pytest.mark.slow

@@ -71,9 +71,8 @@ def test_resuming_where_no_run_is_begins_one_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     begin(tmp_path / "mistyped", resume=True).close()
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'mistyped'} holds no run: there is nothing to resume, so a new run begins"
-    ]
+    (said,) = (record.getMessage() for record in caplog.records)
+    assert said.startswith(f"{tmp_path / 'mistyped'} holds no run") and "new run begins" in said
     caplog.clear()
     begin(tmp_path / "mistyped", resume=True).close()
     assert not caplog.records
@@ -139,7 +138,7 @@ def test_a_damaged_configuration_is_not_taken_up(tmp_path: Path, text: str) -> N
     [
         ("/dev/null/run", "cannot be used: "),
         ("{tmp}/file/run", "cannot be used: "),
-        ("{tmp}/file", "is a file; expected a folder"),
+        ("{tmp}/file", "is a file"),
     ],
 )
 def test_a_place_that_cannot_be_a_directory(tmp_path: Path, place: str, why: str) -> None:
@@ -181,7 +180,7 @@ PROCESSES, ROUNDS = 8, 100
 def test_released_directory_can_be_taken_and_holds_no_lock_file(tmp_path: Path) -> None:
     for _ in range(2):
         lock = DirectoryLock(tmp_path)
-        with pytest.raises(RunDirectoryError, match="in use by another process"):
+        with pytest.raises(RunDirectoryError, match="is in use"):
             DirectoryLock(tmp_path)
         lock.release()
         assert list(tmp_path.iterdir()) == []

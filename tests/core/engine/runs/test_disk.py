@@ -9,6 +9,7 @@ import asyncio
 import errno
 import logging
 import os
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -36,9 +37,8 @@ async def test_gate_is_closed_until_the_lines_of_all_files_are_written(
         first.append(b"%d\n" % number)
         second.append(b"%d\n" % number)
     assert disk.waiting is not None
-    assert (
-        "first has not been writable for 0 s (No space left on device); 7 lines are kept"
-        in disk.waiting.replace("second", "first")
+    assert re.search(
+        r"/(first|second) .*writable for 0 s \(No space left on device\); 7 lines", disk.waiting
     )
     waiters = [asyncio.create_task(disk.ready()) for _ in range(5)]
     await asyncio.sleep(0.1)
@@ -51,8 +51,8 @@ async def test_gate_is_closed_until_the_lines_of_all_files_are_written(
     )
     said = [record.getMessage() for record in caplog.records]
     assert len(said) == 2, "it is said once that it is full, and once that it is not"
-    assert "cannot be written to: No space left on device. No new rows begin" in said[0]
-    assert "can be written to again" in said[1]
+    assert "No space left on device" in said[0] and "No new rows" in said[0]
+    assert "written to again" in said[1]
 
 
 async def test_disk_that_stays_full_ends_the_wait_with_one_message(tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ async def test_disk_that_stays_full_ends_the_wait_with_one_message(tmp_path: Pat
     disk.appender(tmp_path / "file").append(b"1\n")
     with pytest.raises(
         DiskFull,
-        match=r"stopped: .*file has not been writable for .*\(No space .*1 lines are kept in memory",
+        match=r"stopped: .*/file .*writable for .*\(No space .*; 1 lines are kept",
     ):
         await asyncio.wait_for(disk.ready(), LONG)
 
@@ -73,10 +73,8 @@ async def test_lines_that_are_lost_at_the_end_are_counted_and_said(
     for line in (b"1\n", b"2\n", b"3\n"):
         writer.append(line)
     assert disk.close() == 2
-    assert (
-        caplog.records[-1].getMessage()
-        == f"{tmp_path / 'file'}: 2 lines could not be written and are lost"
-    )
+    said = caplog.records[-1].getMessage()
+    assert said.startswith(f"{tmp_path / 'file'}: 2 lines ") and "are lost" in said
 
 
 async def test_file_that_is_replaced_waits_for_the_disk_and_closes_the_gate(
@@ -112,7 +110,7 @@ async def test_file_that_can_never_be_replaced_is_as_it_was(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     monkeypatch.setattr("os.fsync", full)
-    with pytest.raises(DiskFull, match="file has not been writable"):
+    with pytest.raises(DiskFull, match=r"/file .*writable for"):
         await asyncio.wait_for(Disk(0.05, retry_s=0.01).write(tmp_path / "file", b"new"), LONG)
     assert list(contents(tmp_path).items()) == [("file", b"old")]
 

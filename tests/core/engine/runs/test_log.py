@@ -165,7 +165,7 @@ def test_full_disk_loses_records_says_how_many_and_ends_no_run(
     disk.room = 1 << 20
     logger.info("there is room again")
     lost, last = (tmp_path / LOG).read_text().splitlines()[1:]
-    assert STAMP.sub(r"\1", lost) == "WARNING 2 records are lost: they could not be written"
+    assert STAMP.sub(r"\1", lost).startswith("WARNING 2 records are lost")
     assert STAMP.sub(r"\1", last) == "INFO there is room again"
 
 

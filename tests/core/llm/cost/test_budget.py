@@ -147,7 +147,7 @@ async def test_answers_without_a_limit_of_tokens_are_an_error_before_the_first_c
     connect: Connect,
 ) -> None:
     async with ScriptedEndpoint() as endpoint:
-        with pytest.raises(SettingsError, match="may be of any length"):
+        with pytest.raises(SettingsError, match=r"budget_usd: .*of any length"):
             connect(endpoint, budget=Budget(usd=9.0), prices=PRICED)
         policy = connect(endpoint, budget=Budget(usd=9.0), prices=PRICED, title="the policy")
         with pytest.raises(SettingsError, match="eval_max_tokens"):
@@ -189,7 +189,7 @@ async def test_unusable_answers_are_paid_for(connect: Connect) -> None:
     async with ScriptedEndpoint(Reply(body=completion(""))) as endpoint:
         with pytest.raises(
             BudgetError,
-            match=r"of \$15 is spent: \$10.0000 for 2 calls, and the next call may cost \$10.0000",
+            match=r"of \$15 is spent: \$10\.0000 for 2 calls, .*next call .*\$10\.0000",
         ):
             await connect(endpoint, budget=Budget(usd=15.0), prices=PRICED, max_tokens=10).chat(
                 ask(1)
@@ -205,7 +205,7 @@ async def test_a_price_that_is_not_known_is_an_error_before_the_first_call() -> 
     )
     with pytest.raises(
         SettingsError,
-        match="price of the judge is not known; set --judge_price_input and --judge_pr",
+        match=r"price of the judge .*--judge_price_input and --judge_price_output",
     ):
         ChatClient(settings, budget=Budget(usd=1.0))
     ChatClient(settings, budget=Budget(calls=1))
@@ -222,7 +222,7 @@ async def test_an_endpoint_that_counts_no_tokens_ends_the_run_and_its_errors_do_
         client = connect(endpoint, budget=Budget(usd=1000.0), prices=PRICED, max_tokens=10)
         assert (await client.chat(ask(1))).attempts == 2
         await client.chat(ask(2))
-        with pytest.raises(BudgetError, match="reports no token counts"):
+        with pytest.raises(BudgetError, match="no token counts"):
             await client.chat(ask(3))
     assert len(endpoint.requests) == 3
 

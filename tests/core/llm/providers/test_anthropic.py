@@ -242,7 +242,4 @@ def test_a_completion_in_openais_form_is_the_wrong_form_and_no_answer() -> None:
     found = read(completion("[[A>B]]"))
     assert isinstance(found, AttemptFailure)
     assert not found.kind.retryable and found.is_account
-    assert (
-        "it answers in OpenAI's form, not in that of the Messages API: set its api to openai"
-        in found.answer
-    )
+    assert "OpenAI's form" in found.answer and "api to openai" in found.answer

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import Counter
 from typing import Any
 
@@ -38,7 +39,7 @@ def test_form_of_the_judge(
         chat = JudgeSettings(**settings).chat_settings()
         again = JudgeSettings(**settings).chat_settings(identity=STAND_IN_IDENTITY)
     assert (chat.endpoints[0].api, again.endpoints[0].api) == (api, "openai")
-    assert ("with Anthropic's own API (judge_api=anthropic)" in caplog.text) is (not settings)
+    assert ("(judge_api=anthropic)" in caplog.text) is (not settings)
     priced = (
         JudgeSettings(**settings, judge_price_input=10, judge_price_output=50)
         .chat_settings()
@@ -97,10 +98,7 @@ def test_a_change_of_what_is_served_is_said(caplog: pytest.LogCaptureFixture) ->
     for fingerprint in ("fp_1", "fp_1", "fp_2", "fp_1"):
         habits.note_served({"model": "m", "system_fingerprint": fingerprint})
     assert habits.served == Counter({"m (fp_1)": 3, "m (fp_2)": 1})
-    assert (
-        caplog.text.count("http://x now names the model m (fp_2) in its responses, before m (fp_1)")
-        == 1
-    )
+    assert len(re.findall(r"http://x .*m \(fp_2\) .*before m \(fp_1\)", caplog.text)) == 1
 
 
 def test_compared_runs_say_where_other_models_were_served() -> None:
@@ -115,7 +113,6 @@ def test_compared_runs_say_where_other_models_were_served() -> None:
         Run({"judge": {"m (2)": 1, "m (1)": 2}, "policy": {"p": 1}}),
     )
     runs: Any = (first, second)
-    assert list(list_notes(*runs, "B")) == [
-        "The judge was served as m (1) in A, and as m (1), m (2) in B."
-    ]
+    (said,) = list_notes(*runs, "B")
+    assert all(fact in said for fact in ("The judge ", " m (1) in A", "m (1), m (2) in B"))
     assert list(list_notes(runs[0], runs[0], "B")) == []

@@ -49,11 +49,8 @@ def test_what_one_process_keeps_is_refused_with_several(setting: str) -> None:
             settings.check_processes(count, unit, f"{unit}s")
         message = str(refused.value)
         assert message.partition(":")[0].endswith(setting)
-        assert (
-            f"needs one {unit}, which handles some 3,000 requests a second; found {count} {unit}s"
-            in message
-        )
-        assert f"Use {unit}s=1, or a server of its own" in message
+        assert f"needs one {unit}, " in message and "3,000 requests" in message
+        assert f"found {count} {unit}s" in message and f"Use {unit}s=1" in message
     RewardServerSettings().check_processes(4)
 
 

@@ -167,18 +167,15 @@ async def test_member_that_is_late_for_a_cohort_that_closed_early_is_told_when_i
     hall = Hall(wait_s=NEVER_S / 2)
     await asyncio.gather(hall.join(member(0)), hall.join(member(1), spent_s=NEVER_S - 0.1))
     late = await hall.join(member(2))
-    assert re.search(
-        r"closed with 2 of 3 members 0\.\d+ s after the first one came", late.explanation
-    )
+    assert re.search(r"closed with 2 of 3 members 0\.\d+ s after", late.explanation)
 
 
 async def test_judgment_outlives_its_callers_and_a_repeated_request_finds_it() -> None:
     hall = Hall(deadline_s=2.0, wait_s=0.01)
     hall.judge.opened.clear()
     overdue = await hall.all(member(0), member(1))
-    assert [result.explanation for result in overdue] == [
-        "the judge did not answer within the server's deadline"
-    ] * 2
+    assert len(overdue) == 2
+    assert all("the server's deadline" in result.explanation for result in overdue)
     hall.judge.opened.set()
     await until(lambda: hall.cohorts.pending == 0, "the cohort is judged")
     assert (await hall.join(member(0))).score == 0.02
@@ -193,7 +190,7 @@ async def test_empty_response_takes_a_place_is_answered_at_once_and_no_judge_see
     assert fault.explanation == "there is no response in it"
     alone = await hall.join(member(2))
     assert alone.explanation.startswith("3 of 3 members came")
-    assert "2 of them with nothing to judge" in alone.explanation
+    assert ", 2 of them" in alone.explanation and "nothing to judge" in alone.explanation
     assert (hall.judge.closed, hall.events) == ([], {"opened": 1, "full": 1})
 
 
@@ -217,7 +214,7 @@ async def test_caller_whose_time_is_over_closes_no_cohort() -> None:
     hall = Hall()
     tasks = await hall.waiting(member(0))
     overdue = await hall.join(member(1), spent_s=NEVER_S + 1)
-    assert overdue.explanation == "the judge did not answer within the server's deadline"
+    assert "the server's deadline" in overdue.explanation
     await asyncio.sleep(0.05)
     assert not hall.events["short"]
     assert (await hall.join(member(2))).score == 0.03
@@ -240,7 +237,8 @@ async def test_stop_judges_open_cohorts_at_once_and_whoever_comes_after_it() -> 
     hall.cohorts.stop()
     assert [result.score for result in await asyncio.gather(*tasks)] == [0.02] * 2
     alone = await hall.join(replace(member(0), prompt="Who?"))
-    assert alone.explanation.startswith("1 of 3 members came before the server stopped")
+    assert alone.explanation.startswith("1 of 3 members came")
+    assert "the server stopped" in alone.explanation
 
 
 async def test_close_gives_up_what_is_gathered_and_what_is_judged() -> None:
