@@ -53,6 +53,9 @@ def independent(repeat: int) -> Iterator[None]:
     Args:
         repeat: the number of the independent repeat; 0 changes nothing.
     """
+    if not repeat:
+        yield
+        return
     with bind_context(_REPEAT, repeat):
         yield
 

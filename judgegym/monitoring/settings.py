@@ -1,11 +1,11 @@
-"""Settings of the monitors of a training run, and of the gold judge beside it."""
+"""Settings of a training run's monitors, gold judge and signal meter."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar
 
-from pydantic import AfterValidator, BaseModel, JsonValue, model_validator
+from pydantic import AfterValidator, BaseModel, JsonValue, field_validator, model_validator
 from typing_extensions import Self
 
 from judgegym.judges.config.budgets import BUDGETS, BudgetSettings
@@ -21,6 +21,7 @@ from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.monitoring.alarms import check_alarm_action
 from judgegym.monitoring.monitors import MONITORS
+from judgegym.statistics.signal import MIN_GROUPS, Advantage
 
 _ROLLOUTS = ("serve", "process")
 _PROCESS, _SERVE = ("process",), ("serve",)
@@ -139,6 +140,32 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
         limits = {name: self.gold_judge[name] for name in BUDGETS if name in self.gold_judge}
         budget = settings_from_keywords(BudgetSettings, limits, prefix="gold_judge.")
         return Budget(budget.budget_calls, budget.budget_usd)
+
+
+class SignalSettings(BaseModel, use_attribute_docstrings=True):
+    """Settings of the signal meter, which judges some groups twice."""
+
+    help_group: ClassVar[str] = "monitor"
+
+    signal_groups: int = operational(0, verbs=_ROLLOUTS, ge=0, le=1024)
+    """Judge this many groups, chosen by seed and row, a second time, and report how much of the
+    gradient is noise of the judge; 0: none. The second judgments are calls of the training judge
+    and count in its budget; no reward depends on them. 64 tell a share to about 0.13; fewer than 32
+    are too few to tell."""
+    signal_advantage: Advantage = operational("deviation", verbs=_ROLLOUTS)
+    """Measure the signal in this advantage, your trainer's. deviation: centred on the group's mean
+    and divided by its standard deviation (GRPO); centre: centred only; rloo: minus the mean of the
+    others; dr_grpo: centred only, as in Dr. GRPO."""
+
+    @field_validator("signal_groups")
+    @classmethod
+    def _check_signal_groups(cls, groups: int) -> int:
+        if 0 < groups < MIN_GROUPS:
+            raise ValueError(
+                f"signal_groups: expected 0 (off) or at least {MIN_GROUPS}, since fewer groups are "
+                f"too few to tell; got {groups}"
+            )
+        return groups
 
 
 class AlarmSettings(BaseModel, use_attribute_docstrings=True):

@@ -302,9 +302,7 @@ def _estimate(totals: _Sums, resampled: _Sums, statistic: Callable[[_Sums], Floa
     return Estimate(float(statistic(totals)), Interval(float(low), float(high)))
 
 
-def _advise(
-    totals: _Sums, resampled: _Sums, count: int, *, divides: bool
-) -> tuple[Advice, ...]:
+def _advise(totals: _Sums, resampled: _Sums, count: int, *, divides: bool) -> tuple[Advice, ...]:
     """Return the changes that help, cheapest first."""
     vote = "a second vote where the first votes differ"
     votes = "a second vote for every completion"

@@ -29,7 +29,7 @@ from judgegym.llm.urls import (
     split_urls,
 )
 from judgegym.llm.wire import JSON
-from judgegym.monitoring.settings import AlarmSettings, MonitorSettings
+from judgegym.monitoring.settings import AlarmSettings, MonitorSettings, SignalSettings
 
 
 class CompletionSettings(ThinkingSettings, use_attribute_docstrings=True):
@@ -141,6 +141,7 @@ class EnvConfig(
     RolloutSettings,
     TrainerSettings,
     MonitorSettings,
+    SignalSettings,
     AlarmSettings,
     BudgetSettings,
     JudgeBatchSettings,

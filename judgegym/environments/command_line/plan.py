@@ -31,11 +31,12 @@ from judgegym.environments.command_line.arguments import EnvType
 from judgegym.environments.command_line.offline import STAND_IN_URL, list_stand_ins
 from judgegym.environments.contract import load_tasks, open_environment
 from judgegym.environments.evaluate.evaluation import Evaluation
-from judgegym.environments.rollouts.groups import Rollout, TokenSequence
+from judgegym.environments.rollouts.groups import JudgedGroup, Rollout, TokenSequence
 from judgegym.environments.rollouts.sampling import roll_out
 from judgegym.environments.rollouts.sources import TOKEN_FIELDS
 from judgegym.environments.training.monitoring import make_monitor_context, make_monitor_group
 from judgegym.environments.training.sampler import EpochSampler
+from judgegym.environments.training.signal_meter import check_signal_settings, judge_again
 from judgegym.judges.config.budgets import BUDGETS
 from judgegym.judges.config.endpoint import STAND_IN_IDENTITY
 from judgegym.judges.core.judgment import CallRun
@@ -183,7 +184,10 @@ class _Groups(PlanSource):
         self._gold = open_gold(
             config, config.seed, replace(make_monitor_context(env, None), make=dry.open)
         )
+        check_signal_settings(config)
         self._evaluation: PlanEstimate | None = None
+        self._signal: PlanEstimate | None = None
+        self._groups: dict[int, JudgedGroup] = {}
 
     def left(self, run: Path | None) -> Sequence[int]:
         """See `PlanSource`: what an earlier run has made comes from its ledger."""
@@ -209,6 +213,8 @@ class _Groups(PlanSource):
             row = earlier.row(task.uid, number).begin()
         with record_calls(row):
             group = await roll_out(self._env, self._sample, task)
+            if self._env.config.signal_groups:
+                self._groups[number] = group
             if self._gold is not None:
                 self._gold.offer(
                     make_monitor_group(self._env, task, group, number=number + 1, step=number + 1)
@@ -235,7 +241,7 @@ class _Groups(PlanSource):
         return rollouts, CallRun()
 
     async def estimate_rest(self, run: Path | None) -> PlanEstimate:
-        """Estimate an evaluation during training, which is no group."""
+        """Estimate the second judgments, and an evaluation during training: they are no groups."""
         if not self._is_process and self._env.config.steps_per_eval > 0:
             rows = _Evaluation(self._env, self._dry)
             left = rows.left(None)
@@ -243,7 +249,16 @@ class _Groups(PlanSource):
             self._evaluation = await estimate(
                 self._dry, partial(rows.step, EarlierRun()), chosen, len(left)
             )
-        return PlanEstimate()
+        if not self._groups:
+            return PlanEstimate()
+        count = min(self._env.config.signal_groups, self._count)
+        plan_estimate = await estimate(self._dry, self._judge_again, [*self._groups], count)
+        self._signal = replace(plan_estimate, rows=0, counted=0)
+        return self._signal
+
+    async def _judge_again(self, number: int) -> None:
+        """Judge a group a second time, as the signal meter does."""
+        await judge_again(self._env, self._task(number), self._groups[number], number)
 
     @property
     def head(self) -> Iterator[tuple[str, str]]:
@@ -253,6 +268,10 @@ class _Groups(PlanSource):
         if self._is_process:
             example = ""
         yield "groups", f"{self._count:,} of {config.group_size:,} completions{example}"
+        if self._signal is not None:
+            groups = min(config.signal_groups, self._count)
+            total = format_total(self._signal.total)
+            yield "judged twice", f"{groups:,} groups (signal_groups): {total}, included"
         if self._evaluation is not None:
             total = format_total(self._evaluation.total)
             yield "an evaluation", f"{total}, once in {config.steps_per_eval:,} steps, on top"

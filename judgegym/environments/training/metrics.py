@@ -55,7 +55,8 @@ class TrainingMetrics:
             `None` if rows have no weights.
         rewards: the rewards since the last flush.
         usage: usage of `judge` and `policy` since the last flush; also of `user`, if a simulated
-            user was called.
+            user was called, and of `signal`, the second judgments of the signal meter.
+        signal: the numbers of the signal meter; empty without one.
     """
 
     def __init__(self, env: JudgedEnv[Any, Any, Any]) -> None:
@@ -65,13 +66,19 @@ class TrainingMetrics:
         self.total_dropped: Counter[str] = Counter()
         self.groups_maybe_double: int | None = None
         self.flat_rows: tuple[int, int] | None = None
+        self.signal: Mapping[str, float] = {}
         self._begin()
 
     def _begin(self) -> None:
         self._began = time.monotonic()
         self._aggregator = MetricAggregator("train", intervals=False)
         self._counts: Counter[str] = Counter()
-        self._latencies: dict[str, list[float]] = {"judge": [], "policy": [], "user": []}
+        self._latencies: dict[str, list[float]] = {
+            "judge": [],
+            "policy": [],
+            "user": [],
+            "signal": [],
+        }
         self.usage = {"judge": Usage(), "policy": Usage()}
         self.rewards: list[float] = []
         self._rewarded_lengths: list[float] = []
@@ -207,6 +214,10 @@ class TrainingMetrics:
         """Record the usage of a request to the policy that brought no group."""
         self.usage["policy"] += usage
 
+    def record_signal(self, usage: Usage) -> None:
+        """Record the usage of a second judgment of the signal meter."""
+        self.usage["signal"] = self.usage.get("signal", Usage()) + usage
+
     def record_given_up(self) -> None:
         """Record a group that was given up with calls in progress; their cost is not known."""
         asks_judge = self._env.config.asks_endpoint and not self._env.config.policy_is_judge
@@ -271,6 +282,8 @@ class TrainingMetrics:
         if self.flat_rows is not None:
             metrics.number("rows_without_signal", self.flat_rows[0])
             metrics.number("rows_skipped", self.flat_rows[1])
+        for name, value in self.signal.items():
+            metrics.number(name, value)
         result = metrics.result()
         self._begin()
         thinking = {"config/thinking_mode": float(self._env.config.thinking_mode)}

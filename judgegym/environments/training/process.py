@@ -52,6 +52,7 @@ from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.monitoring import make_monitor_group, open_run_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
+from judgegym.environments.training.signal_meter import SignalMeter, describe_signal
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.llm.ledger import RowLedger, record_calls
@@ -134,6 +135,12 @@ class ProcessRun:
         for name in (MONITOR, LIVE):  # all rows of a resumed run are judged again
             (self._run.path / name).unlink(missing_ok=True)
         self.monitor = open_run_monitor(env, self._run, every=config.monitor_every)
+        self._meter = SignalMeter(
+            env,
+            self.monitor.note,
+            expected_groups=config.total_steps,
+            on_usage=self.recorded.record_signal,
+        )
         self._pipeline.on_group = self._watch
         self._live = LiveFile(
             self._run.path / LIVE, {"": self.monitor.page_groups}, self._status, write_atomic
@@ -177,11 +184,14 @@ class ProcessRun:
                     try:
                         async with use_batches(self._run, self._ledger, config):
                             await run_each(self._take, self._make, disk=disk, in_flight=at_once)
+                        await self._meter.close(math.inf)
                         await self.monitor.close(math.inf)
                     finally:
+                        await self._meter.close(0.0)
                         live.cancel()
                         await self._live.write(is_over=True)
                 await file.finish()
+                self.recorded.signal = self._meter.values
                 self.metrics = self.recorded.flush(max_token_len=-1)
                 for name, reason in self.metrics.left_out.items():
                     self._run.log.write(f"{name} is left out: {reason}")
@@ -212,6 +222,14 @@ class ProcessRun:
             self.monitor.add(
                 make_monitor_group(self._env, task, group, number=number, step=number, calls=calls)
             )
+            self._meter.offer(task, group, calls, number=number, step=number)
+
+    @property
+    def signal_texts(self) -> list[str]:
+        """The report of the signal meter; empty without one."""
+        if self._meter.signal is None:
+            return []
+        return describe_signal(self._meter.signal)
 
     def _status(self) -> dict[str, JSON]:
         """Return the status of the run, for `live.jsonl`."""
@@ -269,6 +287,7 @@ class ProcessRun:
                 self._file.write(number, await post.pack(self._env.config, row))
 
         outcome = await self._pipeline.run(task, write, calls)
+        await self._meter.finish_group(number)  # while the row is in progress, for batches
         if outcome == "failed":
             calls.mark_failed()
         self.groups += outcome == "sent"
@@ -316,6 +335,7 @@ def make_process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -
         SummaryLine(f"dropped: {reason}", f"{count:,}", "groups")
         for reason, count in processed.recorded.total_dropped.items()
     ]
+    signal = [SummaryLine("", "", text) for text in processed.signal_texts]
     own_faults = outcome_lines(spec.outcomes, metrics, "train", faults=True)
     duration = format_duration(processed.seconds)
     latencies = format_latencies(metrics, "train")
@@ -335,6 +355,7 @@ def make_process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -
             Section("groups", [SummaryLine("", f"{processed.groups:,}", equal)]),
             Section("rewards", [SummaryLine("", "", ", ".join(rewards))] if rewards else []),
             Section("outcomes", outcome_lines(spec.outcomes, metrics, "train", faults=False)),
+            Section("signal", signal),
             Section("went wrong", [*dropped, *faults, *own_faults], is_alarm=True),
             Section("cost", costs),
             Section("time", [SummaryLine("", duration, latencies)]),

@@ -50,6 +50,7 @@ from judgegym.environments.training.monitoring import make_monitor_group, open_r
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler, RowWeights
+from judgegym.environments.training.signal_meter import SignalMeter
 from judgegym.llm import wire
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import BudgetError, EndpointOutage, JudgeGymError
@@ -201,6 +202,8 @@ class ServeRun:
         env.clients.begin_after(self._ledger.earlier)
         self._ledger.budget = env.clients.budget
         self.monitor = open_run_monitor(env, self._run, self._on_alarm)
+        self._meter = SignalMeter(env, self.monitor.note, on_usage=self.metrics.record_signal)
+        self._meter.restore(iter_live_lines(self._run.path / MONITOR))
         for line in iter_live_lines(self._run.path / MONITOR):
             if isinstance(row := line.get("row"), Mapping):
                 self._sampler.restore_flat(str(row["uid"]), int(str(row["equal"])))
@@ -319,6 +322,7 @@ class ServeRun:
         self.monitor.add(
             make_monitor_group(self.env, task, group, number=number, step=self._step, calls=calls)
         )
+        self._meter.offer(task, group, calls, number=number, step=self._step)
         if group.scores is None and not group.is_flat:
             return  # its judge failed
         equal = self._sampler.record(task.uid, is_flat=group.is_flat)
@@ -480,6 +484,7 @@ class ServeRun:
         self.metrics.groups_maybe_double = self._outbox.maybe_double
         if self._config.row_weights != "equal":
             self.metrics.flat_rows = (self._sampler.flat_rows, self._sampler.skipped)
+        self.metrics.signal = self._meter.values
         metrics = self.metrics.flush(max_token_len=self.connection.trainer.max_token_len)
         monitor_values = {f"monitor/{name}": value for name, value in self.monitor.values.items()}
         monitor_values["monitor/alarms"] = len(self.monitor.alarms)
@@ -510,6 +515,7 @@ class ServeRun:
         if self._evaluating is not None:
             tasks.append(self._evaluating)
         await cancel_all(tasks)
+        await self._meter.close(_GOODBYE_S)
         await self.monitor.close(_GOODBYE_S)
         await self._live.write(is_over=True)
         checkpoints.save(self._step, self._sampler.state_dict())

@@ -24,6 +24,7 @@ _SPEED = "rollouts a second"
 _QUEUE = "queue"
 _CAUSES = "causes"
 _PARTS = "parts"
+_UNREPEATED, _RELIABILITY = "signal unrepeated", "signal reliability"
 _TITLES = {
     _MEANS: "Training judge and gold judge: mean scores",
     _GAP: "Gap: training score − gold score",
@@ -31,12 +32,14 @@ _TITLES = {
     _ORDER: "Pairs within groups that both judges order alike",
     _REWARD: "Reward: mean, with its spread",
     _PARTS: "Parts of the reward: share of its variance within groups",
+    _UNREPEATED: "Share of the squared advantages that does not repeat (90 % interval)",
+    _RELIABILITY: "Reliability of the rewards within groups (90 % interval)",
     _CAUSES: "Share of rollouts without a judge's score, by cause",
     _SPEED: "Rollouts judged a second",
     _COST: "Cost in US dollars, until this step",
     _QUEUE: "Rollouts that wait for the gold judge",
 }
-_FIRST = (_MEANS, _GAP, _EVIDENCE, _REWARD)
+_FIRST = (_MEANS, _GAP, _EVIDENCE, _REWARD, _UNREPEATED, _RELIABILITY)
 _LAST = (_ORDER, _PARTS, _CAUSES, _SPEED, _COST, _QUEUE)
 _SPREAD = "reward_spread"
 
@@ -77,6 +80,8 @@ class MonitorHistory:
             self._add_step(step, parse_number(line.get("at")))
         elif check := mapping_or_empty(line.get("check")):
             self._add_check(check)
+        elif signal := mapping_or_empty(line.get("signal")):
+            self._add_signal(signal)
         elif begin := mapping_or_empty(line.get("begin")):
             self.judge, self.gold_judge = (
                 text_or_empty(begin.get(name)) for name in ("judge", "gold_judge")
@@ -158,6 +163,27 @@ class MonitorHistory:
             (_EVIDENCE, check.get("is_alarm") is True),
         ):
             (self._beyond.add if value else self._beyond.discard)(name)
+
+    def _add_signal(self, signal: Mapping[str, JSON]) -> None:
+        """Add a report of the signal meter; a report without a value changes nothing."""
+        step = parse_number(signal.get("step"))
+        groups = parse_number(signal.get("groups"))
+        if step is None or groups is None:
+            return
+        for chart, name in ((_UNREPEATED, "unrepeated"), (_RELIABILITY, "reliability")):
+            estimate = mapping_or_empty(signal.get(name))
+            interval = mapping_or_empty(estimate.get("interval"))
+            value, low, high = (
+                parse_number(number)
+                for number in (estimate.get("value"), interval.get("low"), interval.get("high"))
+            )
+            if value is None or low is None or high is None:
+                continue
+            self._curve(chart, name, has_band=True).add(step, value, low, high)
+            self._remarks[chart] = f"{value:.2f} ({low:.2f} to {high:.2f}), {groups:.0f} groups"
+        if _UNREPEATED in self._remarks:
+            advice = "; ".join(_texts(signal.get("texts")))
+            self._remarks[_UNREPEATED] = f"{self._remarks[_UNREPEATED]}. {advice}".rstrip(". ")
 
     def _add(self, chart: str, name: str, step: float, value: JSON) -> None:
         if (number := parse_number(value)) is not None:
