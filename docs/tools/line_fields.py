@@ -164,6 +164,29 @@ alarm?:
 row?:  # serve with row_weights=signal
   uid: text
   equal: whole number  # last groups with equal rewards
+signal_pair?:  # a group judged twice
+  group: whole number
+  step: whole number
+  uid: text
+  first: list of numbers  # rewards
+  second: list of numbers
+  calls: whole number  # of the second judgment
+signal?:  # after 32, 64, … groups and at the end
+  step: whole number
+  left_out?: text  # why there is no number
+  measured?: whole number
+  failed?: whole number
+  groups?: whole number
+  reliability?: object  # value, interval
+  unrepeated?: object  # share of the squared advantages: value, interval
+  no_difference?: number  # share of groups
+  no_difference_weight?: number  # their share of the squared advantages
+  equal?: number  # share of groups with equal rewards
+  levels?: whole number  # different rewards
+  advice?: list of objects  # change, calls, before, after, gain
+  texts?: list of texts  # the advice in words
+  calls?: whole number  # of all second judgments
+  advantage?: text
 pause?:
   state: text  # paused, resumed
   by: text  # alarm, signal, time, page

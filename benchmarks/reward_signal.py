@@ -1,0 +1,141 @@
+"""The signal of a reward on recorded scores: what the meter says of two scores, and what a third shows.
+
+80 prompts with 4 responses, each scored three times by one judge from 1 to 5. For all six orders of
+the three scores: reliability, the share that does not repeat, groups without a difference, and the
+agreement that the meter predicts from two scores beside that with the third one. Then the range
+over samples of 16, 32 and 64 prompts, drawn with replacement.
+
+    python -m benchmarks.reward_signal [--samples 200]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from judgegym.statistics.signal import (
+    Advantage,
+    GroupPair,
+    Signal,
+    compute_advantages,
+    measure_signal,
+)
+
+VICUNA = Path(__file__).parents[2] / "shared" / "data" / "rubric_absolute" / "vicuna_eval.jsonl"
+ADVANTAGES: tuple[Advantage, ...] = ("deviation", "centre")
+SIZES = (16, 32, 64)
+TOLERANCE = 0.01
+"""Most by which a predicted agreement may differ from the one with the third score."""
+EXPECTED = {"deviation": 0.40, "centre": 0.29}
+"""The shares that do not repeat, known from an independent computation."""
+
+Scores = NDArray[np.float64]
+
+
+def read_scores() -> Scores:
+    """Return the scores by prompt, response and repeat."""
+    scores_by_prompt: dict[str, list[list[float]]] = defaultdict(list)
+    for line in VICUNA.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        scores_by_prompt[row["instruction"]].append(row["gpt4_scores"])
+    return np.array([scores for scores in scores_by_prompt.values() if len(scores) == 4], float)
+
+
+def measure(scores: Scores, advantage: Advantage) -> Signal:
+    """Measure the signal from the first two repeats."""
+    pairs = [GroupPair(group[:, 0].tolist(), group[:, 1].tolist(), 4) for group in scores]
+    signal = measure_signal(pairs, advantage)
+    if isinstance(signal, str):
+        raise SystemExit(signal)
+    return signal
+
+
+def centre(rewards: Scores) -> Scores:
+    """Centre rewards on the means of their groups."""
+    centred: Scores = rewards - rewards.mean(axis=1, keepdims=True)
+    return centred
+
+
+def agree(advantages: Scores, rewards: Scores) -> float:
+    """Return the cosine of advantages and centred rewards."""
+    centred = centre(rewards)
+    size = np.sqrt((advantages**2).sum() * (centred**2).sum())
+    return float((advantages * centred).sum() / size)
+
+
+def compare_predictions(scores: Scores) -> Iterator[tuple[str, float, float]]:
+    """Yield each advice, its predicted agreement and that with the third score; means of orders."""
+    predicted, observed = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    for order in permutations(range(3)):
+        ordered = scores[:, :, order]
+        first, second, third = (ordered[:, :, repeat] for repeat in range(3))
+        mean = centre((first + second) / 2)
+        differs = np.ptp(first, axis=1)[:, None] > 0
+        results = [agree(mean * differs, third), agree(mean, third)]
+        for advice, result in zip(measure(ordered, "centre").advice, results, strict=True):
+            predicted[advice.change].append(advice.after)
+            observed[advice.change].append(result)
+    for change, values in predicted.items():
+        yield change, float(np.mean(values)), float(np.mean(observed[change]))
+
+
+def sample_shares(scores: Scores, size: int, samples: int) -> tuple[float, float]:
+    """Return the 5 % and 95 % quantiles of the share with division over samples of prompts."""
+    generator = np.random.default_rng(size)
+    shares = []
+    for _ in range(samples):
+        chosen = scores[generator.integers(len(scores), size=size)]
+        repeated = total = 0.0
+        for group in chosen:
+            advantages = compute_advantages(group[:, 0], "deviation")
+            repeated += float(advantages @ (group[:, 1] - group[:, 1].mean()))
+            total += float(advantages @ (group[:, 0] - group[:, 0].mean()))
+        shares.append(1 - repeated / total)
+    low, high = np.quantile(shares, [0.05, 0.95])
+    return float(low), float(high)
+
+
+def lines(samples: int) -> Iterator[tuple[str, bool]]:
+    """Yield the tables' lines, and whether each requirement is met."""
+    scores = read_scores()
+    for advantage in ADVANTAGES:
+        signals = [measure(scores[:, :, order], advantage) for order in permutations(range(3))]
+        share = float(np.mean([signal.unrepeated.value for signal in signals]))
+        reliability = float(np.mean([signal.reliability.value for signal in signals]))
+        undecided = float(np.mean([signal.no_difference for signal in signals]))
+        weight = float(np.mean([signal.no_difference_weight for signal in signals]))
+        text = (
+            f"{advantage}: {share:.1%} does not repeat, reliability {reliability:.3f}; "
+            f"{undecided:.0%} of groups without a difference have {weight:.0%} of the squares"
+        )
+        yield text, abs(share - EXPECTED[advantage]) <= TOLERANCE
+    for change, predicted, observed in compare_predictions(scores):
+        text = f"{change}: predicted {predicted:.3f}, with the third score {observed:.3f}"
+        yield text, abs(predicted - observed) <= TOLERANCE
+    for size in SIZES:
+        low, high = sample_shares(scores, size, samples)
+        yield f"{size} groups read the share with division as {low:.0%} to {high:.0%}", True
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Print the tables; 1 if a requirement is not met."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--samples", type=int, default=200)
+    missed = 0
+    for text, is_met in lines(parser.parse_args(argv).samples):
+        missed += not is_met
+        print(text if is_met else f"{text}  NOT MET", flush=True)
+    return int(missed > 0)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
