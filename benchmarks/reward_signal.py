@@ -94,9 +94,10 @@ def sample_shares(scores: Scores, size: int, samples: int) -> tuple[float, float
         chosen = scores[generator.integers(len(scores), size=size)]
         repeated = total = 0.0
         for group in chosen:
-            advantages = compute_advantages(group[:, 0], "deviation")
-            repeated += float(advantages @ (group[:, 1] - group[:, 1].mean()))
-            total += float(advantages @ (group[:, 0] - group[:, 0].mean()))
+            first, second = group[:, generator.permutation(3)[:2]].T
+            advantages = compute_advantages(first, "deviation")
+            repeated += float(advantages @ (second - second.mean()))
+            total += float(advantages @ (first - first.mean()))
         shares.append(1 - repeated / total)
     low, high = np.quantile(shares, [0.05, 0.95])
     return float(low), float(high)

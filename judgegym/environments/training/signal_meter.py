@@ -39,6 +39,8 @@ SIGNAL, SIGNAL_PAIR = "signal", "signal_pair"
 _SECOND = 1
 """Number of the independent repeat."""
 _LEAST_SHARE = 0.25
+_MARGIN = 2.0
+"""Groups that may be chosen, of a run of known length, by the number that is needed."""
 _REPORTS = frozenset(MIN_GROUPS * 2**doubling for doubling in range(6))
 """Numbers of groups after which the meter reports; and at the end."""
 _HASH_RANGE = float(2**64)
@@ -132,7 +134,7 @@ class SignalMeter:
         self._wanted = env.config.signal_groups
         self._share = _LEAST_SHARE
         if expected_groups:
-            self._share = max(_LEAST_SHARE, self._wanted / expected_groups)
+            self._share = max(_LEAST_SHARE, _MARGIN * self._wanted / expected_groups)
         self.counts: Counter[str] = Counter(measured=0, failed=0)
         self.calls = 0
         self.signal: Signal | None = None
