@@ -1,4 +1,4 @@
-"""The signal of a reward on recorded scores: what the meter says of two scores, and what a third shows.
+"""The signal of a reward on recorded scores: the meter on two scores, compared with a third one.
 
 80 prompts with 4 responses, each scored three times by one judge from 1 to 5. For all six orders of
 the three scores: reliability, the share that does not repeat, groups without a difference, and the

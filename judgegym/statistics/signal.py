@@ -43,6 +43,7 @@ _SEED = 53
 _EPSILON = 1e-4
 """Added to the standard deviation, as trainers do."""
 _ROUNDING = 1e-9
+_DECIMALS = 9
 _COARSE_LEVELS = 10
 _COARSE_SHARE = 0.2
 """A scale is coarse if it has few levels and this share of groups has equal rewards."""
@@ -193,12 +194,12 @@ class _Sums:
         return self.repeated / np.sqrt(self.advantage_square * self.square)
 
     @property
-    def agreement_of_all_votes(self) -> Floats:
+    def agreement_with_all_votes(self) -> Floats:
         """Predicted agreement of centred means of two votes."""
         return self._predict(self.mean_square)
 
     @property
-    def agreement_of_differing_votes(self) -> Floats:
+    def agreement_with_differing_votes(self) -> Floats:
         """Predicted agreement with second votes only in groups whose first rewards differ."""
         return self._predict(self.differing_mean_square)
 
@@ -252,7 +253,6 @@ def measure_signal(pairs: Sequence[GroupPair], advantage: Advantage) -> Signal |
     resampled_rows = weights @ rows
     has_signal = resampled_rows[:, 1] > _ROUNDING
     resampled = _Sums(*resampled_rows[has_signal].T)
-    rewards = [round(reward, 9) for pair in pairs for reward in (*pair.first, *pair.second)]
     return Signal(
         groups=count,
         reliability=_estimate(totals, resampled, lambda sums: sums.reliability),
@@ -260,9 +260,17 @@ def measure_signal(pairs: Sequence[GroupPair], advantage: Advantage) -> Signal |
         no_difference=float(totals.undecided) / count,
         no_difference_weight=float(totals.undecided_square / totals.advantage_square),
         equal=1.0 - float(totals.differing) / count,
-        levels=len(set(rewards)),
+        levels=_count_levels(pairs),
         advice=_advise(totals, resampled, count, divides=advantage == "deviation"),
     )
+
+
+def _count_levels(pairs: Sequence[GroupPair]) -> int:
+    """Return the number of different rewards."""
+    levels: set[float] = set()
+    for pair in pairs:
+        levels.update(round(reward, _DECIMALS) for reward in (*pair.first, *pair.second))
+    return len(levels)
 
 
 def _sum_group(pair: GroupPair, advantage: Advantage) -> tuple[float, ...]:
@@ -309,8 +317,8 @@ def _advise(totals: _Sums, resampled: _Sums, count: int, *, divides: bool) -> tu
     if divides:
         vote, votes = (f"no division by the deviation, and {text}" for text in (vote, votes))
     changes: list[tuple[str, float, Callable[[_Sums], Floats]]] = [
-        (vote, float(totals.differing_calls), lambda sums: sums.agreement_of_differing_votes),
-        (votes, float(totals.calls), lambda sums: sums.agreement_of_all_votes),
+        (vote, float(totals.differing_calls), lambda sums: sums.agreement_with_differing_votes),
+        (votes, float(totals.calls), lambda sums: sums.agreement_with_all_votes),
     ]
     if divides:
         changes.insert(

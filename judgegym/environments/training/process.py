@@ -184,7 +184,7 @@ class ProcessRun:
                     try:
                         async with use_batches(self._run, self._ledger, config):
                             await run_each(self._take, self._make, disk=disk, in_flight=at_once)
-                        await self._meter.close(math.inf)
+                        await self._meter.close(None)
                         await self.monitor.close(math.inf)
                     finally:
                         await self._meter.close(0.0)

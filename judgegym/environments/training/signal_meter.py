@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict
+from itertools import chain
 from typing import Any, cast
 
 from judgegym.data.rows import Task
@@ -22,7 +22,6 @@ from judgegym.engine.settings import EnvConfig
 from judgegym.environments.base import JudgedEnv
 from judgegym.environments.rollouts.groups import JudgedGroup
 from judgegym.environments.rollouts.judging import judge_row_completions
-from judgegym.judges.core.judgment import Judgment
 from judgegym.judges.core.seeding import derive_seed, use_group
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.cache import independent
@@ -88,17 +87,15 @@ async def judge_again(
     completions = [rollout.completions for rollout in group.rollouts]
     with independent(_SECOND), component(SIGNAL), use_group(number):
         judgments, rewards, _ = await judge_row_completions(env, task, completions, failures)
-    both = [
-        (first, second)
-        for first, second in zip(group.rewards, rewards, strict=True)
-        if first is not None and second is not None
-    ]
-    calls = _count_calls(judgments)
-    usage = Usage()
-    for judgment in judgments:
-        usage = sum((call.run.usage for call in judgment.calls), usage)
-    pair = GroupPair([first for first, _ in both], [second for _, second in both], calls)
-    return pair, usage
+    firsts: list[float] = []
+    seconds: list[float] = []
+    for first, second in zip(group.rewards, rewards, strict=True):
+        if first is not None and second is not None:
+            firsts.append(first)
+            seconds.append(second)
+    calls = [*chain.from_iterable(judgment.calls for judgment in judgments)]
+    usage = sum((call.run.usage for call in calls), Usage())
+    return GroupPair(firsts, seconds, len(calls)), usage
 
 
 class SignalMeter:
@@ -192,11 +189,10 @@ class SignalMeter:
         if number in self._in_progress:
             await asyncio.wait([self._in_progress[number]])
 
-    async def close(self, within_s: float) -> None:
-        """Let the groups in progress finish for at most `within_s`, and report."""
+    async def close(self, within_s: float | None) -> None:
+        """Let the groups in progress finish for at most `within_s` (`None`: no limit), and report."""
         if self._in_progress:
-            timeout = None if math.isinf(within_s) else within_s
-            await asyncio.wait([*self._in_progress.values()], timeout=timeout)
+            await asyncio.wait([*self._in_progress.values()], timeout=within_s)
         await cancel_all([*self._in_progress.values()])
         if self._wanted:
             self._report()
@@ -306,7 +302,3 @@ def describe_signal(signal: Signal) -> list[str]:
         f"{signal.no_difference_weight:.0%} of the squared advantages",
         *signal.texts,
     ]
-
-
-def _count_calls(judgments: Iterable[Judgment[Any]]) -> int:
-    return sum(len(judgment.calls) for judgment in judgments)
