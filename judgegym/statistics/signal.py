@@ -179,19 +179,22 @@ class _Sums:
     @property
     def reliability(self) -> Floats:
         """Reliability within groups."""
-        return self.product / self.square
+        reliability: Floats = self.product / self.square
+        return reliability
 
     @property
     def unrepeated(self) -> Floats:
         """Share of the squared advantages that does not repeat."""
-        return 1.0 - self.repeated / self.signal
+        share: Floats = 1.0 - self.repeated / self.signal
+        return share
 
     @property
     def agreement(self) -> Floats:
         """Agreement of the trainer's advantages with an independent judgment."""
         import numpy as np
 
-        return self.repeated / np.sqrt(self.advantage_square * self.square)
+        size: Floats = np.sqrt(self.advantage_square * self.square)
+        return self.repeated / size
 
     @property
     def agreement_with_all_votes(self) -> Floats:
@@ -207,7 +210,8 @@ class _Sums:
         import numpy as np
 
         reliability = np.clip(self.reliability, 0.0, 1.0)
-        return 2.0 * reliability / (1.0 + reliability) * np.sqrt(mean_square / self.square)
+        size: Floats = np.sqrt(mean_square / self.square)
+        return 2.0 * reliability / (1.0 + reliability) * size
 
 
 def compute_advantages(rewards: Sequence[float] | Floats, advantage: Advantage) -> Floats:
@@ -223,7 +227,7 @@ def compute_advantages(rewards: Sequence[float] | Floats, advantage: Advantage) 
         raise ValueError("an advantage within a group needs two rewards or more")
     centred: Floats = values - values.mean()
     if advantage == "deviation":
-        return centred / (values.std(ddof=1) + _EPSILON)
+        return centred / (float(values.std(ddof=1)) + _EPSILON)
     if advantage == "rloo":
         return centred * (len(values) / (len(values) - 1))
     return centred

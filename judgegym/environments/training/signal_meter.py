@@ -177,7 +177,7 @@ class SignalMeter:
             number: the number of the group without a ledger.
             step: the trainer's step.
         """
-        if isinstance(calls, DiskRowLedger):
+        if isinstance(calls, DiskRowLedger) and calls.key[1] is not None:
             number = calls.key[1]
         if group.scores is not None and self._chooses(task.uid, number):
             task_in_progress = asyncio.ensure_future(self._judge(task, group, number, step))
