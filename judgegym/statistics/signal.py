@@ -26,6 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from judgegym.statistics.agreement import Interval
+from judgegym.statistics.corrected import Estimate
 
 if TYPE_CHECKING:
     from judgegym.statistics.agreement import Floats
@@ -62,14 +63,6 @@ class GroupPair:
     first: Sequence[float]
     second: Sequence[float]
     calls: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """A value with its interval, which covers the truth in 90 % of all runs."""
-
-    value: float
-    interval: Interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +108,8 @@ class Signal:
         no_difference_weight: their share of the squared advantages.
         equal: share of groups with equal rewards, which have no gradient.
         levels: number of different rewards.
-        advice: changes whose gain is above 0 at this number of groups, cheapest first.
+        advice: changes whose gain is above 0 at this number of groups, cheapest first; each helps
+            more than those before it.
     """
 
     groups: int
@@ -214,6 +208,9 @@ class _Sums:
         return 2.0 * reliability / (1.0 + reliability) * size
 
 
+_Statistic: TypeAlias = "Callable[[_Sums], Floats]"
+
+
 def compute_advantages(rewards: Sequence[float] | Floats, advantage: Advantage) -> Floats:
     """Return the advantages of a group's completions.
 
@@ -305,7 +302,7 @@ def _sum_group(pair: GroupPair, advantage: Advantage) -> tuple[float, ...]:
     )
 
 
-def _estimate(totals: _Sums, resampled: _Sums, statistic: Callable[[_Sums], Floats]) -> Estimate:
+def _estimate(totals: _Sums, resampled: _Sums, statistic: _Statistic) -> Estimate:
     """Return a statistic with its percentile interval."""
     import numpy as np
 
@@ -315,12 +312,12 @@ def _estimate(totals: _Sums, resampled: _Sums, statistic: Callable[[_Sums], Floa
 
 
 def _advise(totals: _Sums, resampled: _Sums, count: int, *, divides: bool) -> tuple[Advice, ...]:
-    """Return the changes that help, cheapest first."""
+    """Return the changes that help, cheapest first; each helps more than those before it."""
     vote = "a second vote where the first votes differ"
     votes = "a second vote for every completion"
     if divides:
         vote, votes = (f"no division by the deviation, and {text}" for text in (vote, votes))
-    changes: list[tuple[str, float, Callable[[_Sums], Floats]]] = [
+    changes: list[tuple[str, float, _Statistic]] = [
         (vote, float(totals.differing_calls), lambda sums: sums.agreement_with_differing_votes),
         (votes, float(totals.calls), lambda sums: sums.agreement_with_all_votes),
     ]
@@ -329,13 +326,20 @@ def _advise(totals: _Sums, resampled: _Sums, count: int, *, divides: bool) -> tu
             0, ("no division by the group's deviation", 0.0, lambda sums: sums.reliability)
         )
     advice: list[Advice] = []
+    best: _Statistic = _agreement
     for change, calls, agreement in changes:
-        gain = _estimate(totals, resampled, partial(_gain, agreement))
-        if gain.interval.low > 0:
-            before, after = float(totals.agreement), float(agreement(totals))
-            advice.append(Advice(change, calls / count, before, after, gain))
+        if _estimate(totals, resampled, partial(_gain, agreement, best)).interval.low <= _ROUNDING:
+            continue
+        best = agreement
+        gain = _estimate(totals, resampled, partial(_gain, agreement, _agreement))
+        before, after = float(totals.agreement), float(agreement(totals))
+        advice.append(Advice(change, calls / count, before, after, gain))
     return tuple(advice)
 
 
-def _gain(agreement: Callable[[_Sums], Floats], sums: _Sums) -> Floats:
-    return agreement(sums) - sums.agreement
+def _agreement(sums: _Sums) -> Floats:
+    return sums.agreement
+
+
+def _gain(after: _Statistic, before: _Statistic, sums: _Sums) -> Floats:
+    return after(sums) - before(sums)

@@ -115,6 +115,7 @@ CONFIGURED = {
     "aspects-groups": _process(ASPECTS, AspectCritiqueEnv, "--env.strictness=3"),
     "aspects-judge-groups": _process(ASPECTS, AspectCritiqueEnv, "--env.role=judge"),
     "rubric-groups": _process(RUBRIC, RubricAbsoluteEnv, "--env.samples_per_item=2"),
+    "rubric-signal": _process(RUBRIC, RubricAbsoluteEnv, "--env.signal_groups=32", groups=32),
     "checklist-groups": _process(
         CHECKLIST, RubricChecklistEnv, "--env.rubric_dropout=0.3", groups=8
     ),

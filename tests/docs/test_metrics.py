@@ -44,7 +44,7 @@ OF_SHARED = (
     "conversations",
     "conversations-groups",
 )
-OF_SHARED += ("rubric-jury", "aspects-jury-groups")
+OF_SHARED += ("rubric-jury", "aspects-jury-groups", "rubric-signal")
 """Runs that write each shared metric between them."""
 _MODELS = [f"offline-policy-{number}" for number in (1, 2, 3)]
 
@@ -88,7 +88,7 @@ PLACEHOLDERS: Mapping[str, Sequence[str]] = {
     "model": _MODELS,
     "one": _MODELS,
     "other": [*_MODELS, "baseline"],
-    "role": ["policy", "judge", "user"],
+    "role": ["policy", "judge", "user", "signal"],
     "turn": list("123"),
     "member": list("ab"),
     "reason": [

@@ -11,9 +11,9 @@ from judgegym.server.settings import RewardServerSettings
 from tests.house.settings import settings_of, settings_of_verb
 
 
-@pytest.mark.parametrize(("verb", "most"), [("serve", 95), ("process", 79), ("evaluate", 68)])
+@pytest.mark.parametrize(("verb", "most"), [("serve", 97), ("process", 81), ("evaluate", 68)])
 def test_settings_of_an_environment(verb: Verb, most: int) -> None:
-    """Of prompts, which has the most."""
+    """Of prompts, which has the most; two are those of the signal meter."""
     _, others = settings_of_verb(verb, "prompts")
     assert len(others) <= most, others
 
