@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 
 import pytest
@@ -41,7 +42,7 @@ def is_stopped_by_rejections(side: Side, ended: Ended) -> bool:
     of_each = Counter(body["model"] for body in side.endpoint.bodies)
     is_outage = max(of_each.values()) >= MOST_IN_A_ROW
     said = " ".join(ended.err.split())
-    assert ("The run was stopped" in said) is is_outage
+    assert ("run was stopped" in said) is is_outage
     if is_outage:
         assert (
             f"{side.endpoint.base_url} rejected the first" in said
@@ -129,5 +130,5 @@ def test_row_whose_judge_failed_is_left_out_and_said(lab: Lab, undisturbed: Undi
     metrics = lab.files().metrics
     assert metrics["judge_error_rate"] == pytest.approx(1 / 6)
     assert (metrics["total_samples"], metrics["selected_rows"]) == (5, 6)
-    assert "1 of 6 rows have no score" in ended.out
+    assert re.search(r"\b1 of 6 rows \w+ no score", ended.out)
     assert "16.7 %" in ended.err

@@ -85,7 +85,7 @@ def test_new_run_names_the_run_whose_completions_it_judges(lab: Lab) -> None:
     assert (named["judge"], named["date"]) == (former["judge_model_name"], former["date"])
     assert named["rows"] == len(first.samples)
     assert general["model_name"] == former["model_name"]
-    assert f"The completions are those of {first.path} " in ended.err
+    assert f"those of {first.path} " in ended.err
     assert str(first.path) in json.dumps(lab.config("again"))
 
 
@@ -119,7 +119,7 @@ def test_answers_of_an_interrupted_run_are_in_its_ledger(lab: Lab, rows: tuple[s
     lab.restore()
     ended = again(lab, of=first.path).successful()
     assert lab.policy.endpoint.requests == []
-    assert f"The completions are those of {first.path} (" in ended.err and "(:" not in ended.err
+    assert f"those of {first.path} (" in ended.err and "(:" not in ended.err
     assert (completions(lab.files("again")), unnamed(lab.files("again"))) == whole
     assert dict(contents(first.path)) == before
 

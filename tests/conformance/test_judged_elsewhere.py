@@ -48,14 +48,10 @@ def test_answers_to_the_same_questions_are_judged_by_another_environment(
 @pytest.mark.parametrize(
     ("then", "now", "expected"),
     [
-        (
-            "rubric_absolute-judge",
-            "rubric_absolute-policy",
-            "they are verdicts of a policy that judged",
-        ),
-        ("rubric_absolute-policy", "rubric_absolute-judge", "they are answers that a judge judged"),
-        ("arena_hard", "pairwise_judgement", "the policy was shown other answers"),
-        ("pairwise_judgement", "arena_hard", "they are verdicts of a policy that judged"),
+        ("rubric_absolute-judge", "rubric_absolute-policy", "they are verdicts"),
+        ("rubric_absolute-policy", "rubric_absolute-judge", "no verdicts"),
+        ("arena_hard", "pairwise_judgement", "shown other answers"),
+        ("pairwise_judgement", "arena_hard", "they are verdicts"),
         ("rubric_absolute-policy", "example-constitution", "another question"),
         ("self_critique", "example-constitution", "candidates"),
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 from functools import cache
@@ -117,9 +118,7 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
         with path.open("ab") as torn:
             torn.write(b'{"tokens": [[1, 2')
     else:
-        assert f"the groups that are finished are in {path}" in ended.err.replace(
-            "\n", " "
-        ).replace("  ", " ")
+        assert f"finished are in {path}" in ended.err.replace("\n", " ").replace("  ", " ")
         _, script, *command = shlex.split(ended.err.rstrip().splitlines()[-1])
         assert (script, command[-1]) == (str(lab.subject.script), "--resume")
 
@@ -130,7 +129,7 @@ def test_interrupted_process_resumes_to_the_file_of_an_undisturbed_one(
     assert policy + lab.policy.answered == whole.policy, "no answer was asked for twice"
     assert judge + lab.judge.answered == whole.judge
     assert metrics_of(path) == pytest.approx(whole.metrics, abs=1e-6)
-    assert f"sent again: at most {in_flight}" in again.err
+    assert re.search(rf"in flight\D*\b{in_flight}\b", again.err)
     assert sorted(each.name for each in path.with_suffix(".run").iterdir()) == [
         "calls.jsonl.gz",
         "config.yaml",

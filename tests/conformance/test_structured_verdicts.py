@@ -36,7 +36,9 @@ def is_refused(lab: Lab) -> bool:
     if "judge_output" not in lab.subject.env_type.config_type.unused_settings:
         return False
     ended = lab.evaluate(OUTPUT)
-    assert (ended.code, ended.err) == (2, "--env.judge_output (command line): nothing reads it\n")
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith("--env.judge_output (command line): ")
+    assert ended.err.endswith("nothing reads it\n")
     return True
 
 

@@ -133,4 +133,4 @@ def test_python_of_the_page_on_groups_prints_that_the_orders_agree(
     ]
     exec(compile(python, "docs/judges/group_judging.md", "exec"), {})
     said = capsys.readouterr().out
-    assert "the orders agree on 6 of 6 pairs" in said and "Agreement(agreed=6, pairs=6)" in said
+    assert "6 of 6 pairs" in said and "Agreement(agreed=6, pairs=6)" in said

@@ -17,7 +17,7 @@ from tests.conformance.subjects import KEYS, Verb
 from tests.faults.bench import Bench, Endpoint, stand_in
 
 LATENCY_MS = 15.0
-_IN_FLIGHT = re.compile(r"in flight when it stopped\D*(\d+)")
+_IN_FLIGHT = re.compile(r"in flight\D*(\d+)")
 _LIMITED = """
 import os, resource, runpy, sys
 from judgegym.engine.runs import disk

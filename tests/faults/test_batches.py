@@ -230,10 +230,10 @@ def test_the_judge_of_an_environment_is_asked_in_batches_and_its_policy_live(
         (["--judge_batch=anthropic"], "expected judge_api=anthropic, found judge_api=openai"),
         (
             ["--judge_batch=openai", "--judge_base_url=http://a/v1,http://b/v1"],
-            "expected one base URL",
+            "one base URL",
         ),
         (["--judge_batch=folder"], "needs --judge_batch_folder"),
-        (["--judge_batch=openai", "--offline"], "the stand-in of --offline has no batches"),
+        (["--judge_batch=openai", "--offline"], "has no batches"),
         (["--judge_batch=openai", "--ray"], "actors of --ray"),
     ],
 )

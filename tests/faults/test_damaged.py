@@ -8,6 +8,7 @@ known in a plain file.
 from __future__ import annotations
 
 import gzip
+import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -170,8 +171,8 @@ def test_damaged_results_are_made_again_from_the_ledger(
     assert again.asked.total() == 0
     damaged.check_kept(again.ended)
     if name == "no object":
-        what = "1 row will be judged again" if verb == "evaluate" else "1 group will be made again"
-        assert what in again.ended.err
+        what = "1 row .*judged again" if verb == "evaluate" else "1 group .*made again"
+        assert re.search(rf"\b{what}", again.ended.err)
 
 
 @pytest.mark.parametrize("name", DAMAGES)
@@ -426,10 +427,8 @@ def test_file_of_which_no_line_can_be_read_is_another_kind_of_file(bench: Bench)
     again = bench.run("evaluate", "--resume")
     for code in (again.ended.code, judgegym("compare", run, run).code):
         assert code == 2
-    assert (
-        f"{run / 'samples.jsonl'}: none of its lines can be read; for example, line 1: uid: Field "
-        "required" in (again.ended.err)
-    )
+    refusal = rf"{re.escape(str(run / 'samples.jsonl'))}: none .*, line 1: uid: Field required"
+    assert re.search(refusal, again.ended.err)
     assert (run / "samples.jsonl").read_bytes() == other and not [*run.glob("*.damaged")]
 
 

@@ -78,7 +78,7 @@ def test_each_response_has_its_own_score(way: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("way", "limit_s", "why"),
-    [("parent_ends", 30, "its process has died"), ("child_hangs", 0.2, "timeout after 0.2 s")],
+    [("parent_ends", 30, "process has died"), ("child_hangs", 0.2, "timeout after 0.2 s")],
 )
 def test_a_function_that_does_not_end_has_no_score_and_the_others_have_theirs(
     way: str, limit_s: float, why: str, tmp_path: Path

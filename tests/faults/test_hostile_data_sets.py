@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -89,12 +90,12 @@ def test_hostile_rows_and_answers_are_rows_as_any_other(tmp_path: Path, ending: 
         ("data.jsonl", b"", "data.jsonl: no rows"),
         ("data.jsonl", b"\n \r\n\n", "data.jsonl: no rows"),
         ("data.csv", b"prompt,response\n", "data.csv: no rows"),
-        ("data.jsonl", b'{"prompt":"p","response":"r"}\n[1]\n', "row 2: expected an object, found list"),
+        ("data.jsonl", b'{"prompt":"p","response":"r"}\n[1]\n', "row 2: .*an object, found list"),
         ("data.jsonl", b'{"prompt":"p","response":"r"}\n\n{"prompt":"p","resp', "row 3: not JSON"),
         ("data.jsonl", b'{"prompt":"p","response":"\xff"}\n', "row 1: not JSON: 'utf-8'"),
         ("data.jsonl", b'{"n":' + b"[" * 5000 + b"]" * 5000 + b"}\n", "row 1: not JSON: nested too deeply"),
         ("data.jsonl", b'{"prompt":"p","response":"r"}\n{"prompt":"p","response":"","judge/score":1}', "row 2: there"),
-        ("data.jsonl", b'{"prompt":"p","response":5}\n', "(here response holds a value of type int)"),
+        ("data.jsonl", b'{"prompt":"p","response":5}\n', "row 1: .*response holds .*type int"),
     ],
 )  # fmt: skip
 def test_data_that_cannot_be_judged_is_one_message_before_the_first_call(
@@ -104,7 +105,7 @@ def test_data_that_cannot_be_judged_is_one_message_before_the_first_call(
     out = tmp_path / "scored.jsonl"
     ended = score(tmp_path / name, "--out", out, "--judge_base_url=http://127.0.0.1:9/v1")
     assert ended.code == 2
-    assert said in ended.err
+    assert re.search(said, ended.err), ended.err
     assert "Traceback" not in ended.said
     assert not out.exists()
     assert not out.with_suffix(".run").exists()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -168,7 +169,7 @@ def test_one_dead_member_is_left_out_and_said_once(jury: Jury, how: str, place: 
         assert found == pytest.approx(
             mean("abc" if jury.members[place].answered[row] else others, row)
         )
-    assert ended.said.count(f"the member {place} gives no judgments, and is left out: ") == 1
+    assert ended.said.count(f"member {place} gives no judgments") == 1
     if how != "refuses":
         assert len(jury.endpoints[place].requests) < COUNT, "probed now and then"
         assert jury.sent() == jury.requests
@@ -184,7 +185,7 @@ def test_a_run_whose_quorum_is_gone_stops_and_goes_on_without_paying_twice(
         dead(jury, "c", how, stack)
         ended = jury.score(*QUICK)
     assert (ended.code, (jury.path / "out.jsonl").exists()) == (code, False), ended.said
-    assert "(a jury of 3: 1 are left, and the quorum is 2)" in ended.said
+    assert re.search(r"a jury of 3: 1 .*\bquorum is 2\b", " ".join(ended.said.split()))
     if how == "refuses":
         return
     for member in jury.members.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import signal
 import threading
@@ -295,7 +296,7 @@ def test_endpoint_that_was_never_there_ends_the_command_with_its_url_and_its_set
     assert ended.code == 2, ended.said
     assert "Traceback" not in ended.said
     err = " ".join(ended.err.split())
-    assert f"the judge at {url} has not answered within" in err
+    assert f"the judge at {url} has not answered" in err
     assert (
         f"--{command.section}judge_base_url" in err
         and f"--{command.section}wait_for_endpoints" in err
@@ -314,14 +315,16 @@ def test_deadline_of_a_call_bounds_the_wait_for_an_endpoint_that_was_never_there
         with command.endpoints():
             ended = command.run(*command.words(f"--{command.section}judge_deadline=0.5"))
     assert ended.code == 2, ended.said
-    assert f"the judge at {url} has not answered within 0.5 s" in " ".join(ended.err.split())
+    assert re.search(
+        rf"the judge at {re.escape(url)} has not answered .*0\.5 s", " ".join(ended.err.split())
+    )
 
 
 @pytest.mark.slow("rejected")
 @each_verb
 @pytest.mark.parametrize("cause", ["never there", "rejected"])
 def test_ctrl_c_ends_both_waits_with_the_command_that_goes_on(command: Command, cause: str) -> None:
-    said = {"never there": "has never answered", "rejected": "rejected 10 requests in a row"}[cause]
+    said = {"never there": "has never answered", "rejected": "rejected 10 requests"}[cause]
     with ExitStack() as stack:
         if cause == "never there":
             command.judge_url = stack.enter_context(refusing())

@@ -112,12 +112,11 @@ def test_a_policy_that_is_down_ends_the_run_early(tmp_path: Path) -> None:
         ended = score(*words_of(data, out, policy, judge))
     assert ended.code == 1
     rejected = (
-        rf"the policy at {re.escape(policy.base_url)} rejected the first \d+ requests: HTTP 401: "
-        r"no such key"
+        rf"the policy at {re.escape(policy.base_url)} rejected .*\d requests: HTTP 401: no such key"
     )
     assert re.search(rejected, ended.err), ended.err
     assert (
-        f"0 of {RESPONSES * len(PROMPTS) * 5} responses are judged and kept" in ended.err
+        f"0 of {RESPONSES * len(PROMPTS) * 5} responses are judged" in ended.err
         and "--resume" in ended.err
     )
     assert len(policy.requests) < len(PROMPTS) * 5

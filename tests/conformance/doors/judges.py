@@ -36,8 +36,8 @@ class DoorJudge:
         marker: words that stand in each of its prompts, and in no other judge's.
         replies: what its model says of the right and of the wrong response, by the form in which it
             is asked.
-        broken: the same files with a mistake, and what its message says of the mistake, after the
-            folder if it is not installed.
+        broken: the same files with a mistake, and the facts that its message names; the first comes
+            after the folder if it is not installed.
         forms: the names of `FORMS` that it has.
         labels: what labellers of its runs are asked for, with the values of the labels.
         gold: labels of the right and of the wrong response in its own terms.
@@ -53,7 +53,7 @@ class DoorJudge:
     judge: Callable[[Path], str]
     marker: str
     replies: Callable[[Json, bool], Reply | str]
-    broken: tuple[Mapping[str, str], str]
+    broken: tuple[Mapping[str, str], tuple[str, ...]]
     forms: tuple[str, ...] = ()
     labels: Mapping[str, float] = field(default_factory=lambda: {"yes": 1.0, "no": 0.0})
     gold: tuple[object, object] = (1, 0)
@@ -166,7 +166,7 @@ PROMPT_FILES = (
         _label,
         (
             {"grade.yaml": _LABELS.replace("{response}", "the response")},
-            "grade.yaml:2: there is no {response}",
+            ("grade.yaml:2: ", "no {response}"),
         ),
         ("votes", "critique", "structured"),
         {"bad": 0.0, "fair": 0.4, "good": 1.0},
@@ -180,7 +180,7 @@ PROMPT_FILES = (
         _number,
         (
             {"shop.score.yml": _SCALE.replace("[1, 5]", "[5, 5]")},
-            "shop.score.yml:7: scale: expected a lowest and a",
+            ("shop.score.yml:7: scale: ", "found 5 and 5"),
         ),
         ("votes", "critique", "structured", "logprobs"),
         {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0},
@@ -240,7 +240,7 @@ def _of_code(
     """The judge of the code, whose first file it is."""
     (module, _), *others = files.items()
     broken = {module: _BROKEN, **dict(others)}
-    said = f"{said}: cannot be imported: {module}, line 1: ValueError: no hats today"
+    facts = (f"{said}: ", f"{module}, line 1: ValueError: no hats today")
     is_installed = bool(others)
     return DoorJudge(
         name,
@@ -248,7 +248,7 @@ def _of_code(
         judge,
         "guest of the hat shop",
         _glad,
-        (broken, said),
+        (broken, facts),
         ("critique",),
         kept_in="" if is_installed else "judge_digest",
         is_installed=is_installed,

@@ -120,6 +120,8 @@ def test_a_mistake_in_it_is_one_line_before_the_first_call(
     with pytest.raises(RefusedError) as refused:
         door.judge(Visit(tmp_path, endpoint, settings_of(judge, tmp_path, is_broken=True)))
     said, place = refused.value.said.strip(), "" if judge.is_installed else f"{tmp_path / 'judge'}/"
-    assert refused.value.code == 2 and f"{place}{judge.broken[1]}" in said
+    where, *facts = judge.broken[1]
+    assert refused.value.code == 2 and f"{place}{where}" in said
+    assert all(fact in said for fact in facts), said
     assert len(said.splitlines()) == 1
     assert not endpoint.requests

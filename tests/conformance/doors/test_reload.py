@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ async def test_a_changed_prompt_file_is_served_after_a_reload_unless_it_is_watch
         await server.post("/own/v1/score", {**ASK, "response": "So."})
         shown = [body["messages"][0]["content"].partition("\n")[0] for body in server.judge.bodies]
     assert shown == (["Fine?", "Fine?"] if is_watched else ["Fine?", "Is it fine?"])
-    assert ("the judge 'own' can be changed by a restart only" in caplog.text) == is_watched
+    assert bool(re.search("the judge 'own' .*restart", caplog.text)) == is_watched
 
 
 @pytest.mark.slow
@@ -70,12 +71,6 @@ async def test_a_reload_runs_no_file_that_was_not_there_and_keeps_the_code_of_a_
             await _reload(server, *flags)
         missing = await server.post("/new/v1/score", ASK)
     assert (answer.status, answer.json["score"], missing.status) == (200, 1.0, 404)
-    assert (
-        f"the new code of {tmp_path}/judge/hats.py needs a restart: the old one stays"
-        in caplog.text
-    )
-    assert (
-        f"{tmp_path}/judge/new.py was not loaded when the server started; restart the server"
-        in caplog.text
-    )
+    assert f"new code of {tmp_path}/judge/hats.py" in caplog.text
+    assert f"{tmp_path}/judge/new.py was not loaded" in caplog.text
     assert "it has run" not in caplog.text

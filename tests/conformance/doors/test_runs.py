@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -150,9 +151,7 @@ def test_a_gold_label_beyond_its_scale_is_refused(judge: DoorJudge, visit: Visit
         *visit.flags(),
         "--gold_column=gold",
     )
-    assert (
-        ended.code == 2 and "on the judge's scale, 1 to 5 (the prompt file), not 7.0" in ended.err
-    )
+    assert ended.code == 2 and "scale, 1 to 5 (the prompt file), not 7.0" in ended.err
 
 
 @pytest.mark.slow
@@ -171,7 +170,7 @@ def test_reading_a_run_runs_no_file_that_it_names(judge: DoorJudge, visit: Visit
     ended = judgegym(
         "replay", f"a={one}", f"b={two}", "--jury=mean", "--out", visit.folder / "replayed.jsonl"
     )
-    assert ended.code == 2 and "a replay never runs a file that a run names" in ended.err
+    assert ended.code == 2 and f"{one}: a replay never" in ended.err
 
 
 @each_prompt_file
@@ -194,11 +193,9 @@ def test_the_command_line_beats_a_file_across_both_names(
 def test_both_names_in_one_place_are_an_error(judge: DoorJudge, visit: Visit) -> None:
     flags = [*visit.flags(), f"--judge_prompt={visit.settings['judge']}"]
     ended = score(visit.data(), "--out", visit.folder / "both.jsonl", *flags)
-    assert ended.code == 2 and "--judge_prompt: the judge is the prompt file " in ended.err
-    with pytest.raises(
-        SettingsError,
-        match=r"judge_prompt: the judge is the prompt file .*; expected one of the two",
-    ):
+    refusal = rf"judge_prompt: .* file {re.escape(visit.settings['judge'])}; expected one"
+    assert ended.code == 2 and re.search(f"--{refusal}", ended.err)
+    with pytest.raises(SettingsError, match=refusal):
         JudgeSource(judge={**visit.settings, "judge_prompt": visit.settings["judge"]}).make_scorer()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -66,44 +67,40 @@ def test_file_imports_what_lies_beside_it(here: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "facts"),
     [
-        ("", "bad.py: no environment in it; expected a class MyEnv(JudgedEnv[…])"),
-        ("def broken(:", "bad.py: cannot be imported: SyntaxError: "),
+        ("", ("bad.py: no environment", "MyEnv(JudgedEnv[…])")),
+        ("def broken(:", ("bad.py: ", "SyntaxError: ")),
         (
             "\nimport nothing_like_it",
-            "bad.py, line 2: ModuleNotFoundError: No module named 'nothing_like_it'",
+            ("bad.py, line 2: ModuleNotFoundError: No module named 'nothing_like_it'",),
         ),
-        ("\n\nraise ValueError('one\\n  two')", "bad.py, line 3: ValueError: one two"),
-        ("import sys; sys.exit(3)", "it ends the process; is its cli() below `if __name__"),
+        ("\n\nraise ValueError('one\\n  two')", ("bad.py, line 3: ValueError: one two",)),
+        ("import sys; sys.exit(3)", ("bad.py", "ends the process", "`if __name__")),
         (
             WITHOUT_SPEC,
-            "TypeError: the environment ConstitutionEnv: the class attribute `spec` is missing: "
-            "spec = Env",
+            ("TypeError: the environment ConstitutionEnv: ", "`spec` is missing", "spec = Env"),
         ),
-        (
-            OWN + SECOND,
-            "2 environments in it; name one: bad.py:ConstitutionEnv or bad.py:StricterEnv",
-        ),
+        (OWN + SECOND, ("2 environments", "bad.py:ConstitutionEnv or bad.py:StricterEnv")),
         (
             OWN.replace("def tasks(", "def task("),
-            "ConstitutionEnv is no environment yet: it lacks the method tasks (it has ",
+            ("ConstitutionEnv is no environment", "the method tasks (it has task)"),
         ),
         (
             OWN.replace("[ConstitutionConfig, Question, Breaches]", ""),
-            "the type parameters are missing: class MyEnv(",
+            ("type parameters", "class MyEnv("),
         ),
-        (PASSIVE, "bad.py: no environment in it"),
-        ("import datasets_that_are_not\n", "ModuleNotFoundError"),
+        (PASSIVE, ("bad.py: no environment", "MyEnv(JudgedEnv[…])")),
+        ("import datasets_that_are_not\n", ("ModuleNotFoundError",)),
     ],
 )
 def test_file_without_one_environment_is_told_in_a_line(
-    content: str, said: str, tmp_path: Path
+    content: str, facts: tuple[str, ...], tmp_path: Path
 ) -> None:
     (tmp_path / "bad.py").write_text(content, encoding="utf-8")
     ended = judgegym("evaluate", "bad.py", "--offline", cwd=tmp_path)
     assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err
+    assert all(fact in ended.err for fact in facts), ended.err
     assert "Traceback" not in ended.err and ended.err.count("\n") == 1
 
 
@@ -112,10 +109,9 @@ def test_judge_that_returns_no_judgment_ends_the_command_in_a_line(here: Path) -
     code = OWN.replace("return await self.answer_judge.judge(", "return bool(")
     (here / "mine" / "one.py").write_text(code, encoding="utf-8")
     ended = judgegym("evaluate", "mine/one.py", "--offline", "--limit=2", cwd=here)
-    assert (ended.code, ended.err) == (
-        2,
-        "ConstitutionEnv.judge returned a value of type bool; expected a Judgment\n",
-    )
+    assert (ended.code, ended.err.count("\n")) == (2, 1)
+    assert ended.err.startswith("ConstitutionEnv.judge ")
+    assert "type bool" in ended.err and "expected a Judgment" in ended.err
 
 
 @pytest.mark.slow
@@ -123,8 +119,8 @@ def test_headline_that_nothing_adds_to_is_told(here: Path) -> None:
     code = OWN.replace('metrics.mean("mean_reward"', 'metrics.mean("mean_rewrad"')
     (here / "mine" / "one.py").write_text(code, encoding="utf-8")
     ended = judgegym("evaluate", "mine/one.py", "--offline", "--limit=2", cwd=here)
-    assert "eval/mean_reward is left out: no row adds to it in record_metrics" in " ".join(
-        ended.out.split()
+    assert re.search(
+        r"eval/mean_reward is left out: .*\brecord_metrics\b", " ".join(ended.out.split())
     )
 
 
@@ -132,11 +128,11 @@ def test_headline_that_nothing_adds_to_is_told(here: Path) -> None:
 @pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("absent.py", "absent.py: no such file; expected path/to/file.py, "),
+        ("absent.py", "absent.py: no such file; .*path/to/file.py, "),
         ("mine", "no environment 'mine'"),
         ("./mine", "./mine: a folder; expected"),
-        ("mine/notes.txt", "mine/notes.txt: not a Python file"),
-        ("mine.one:Constitution", "no environment Constitution, did you mean ConstitutionEnv?"),
+        ("mine/notes.txt", "mine/notes.txt: .*Python file"),
+        ("mine.one:Constitution", "no environment Constitution, did you mean ConstitutionEnv"),
         ("mine.one:Zzz", "environments in it: ConstitutionEnv"),
         ("mine.absent:Env", "mine.absent:Env: cannot be imported: "),
         ("mine/one.py:Zzz", "mine/one.py:Zzz: no environment Zzz"),
@@ -147,13 +143,13 @@ def test_word_that_names_no_environment_is_told(word: str, said: str, here: Path
     (here / "mine" / "notes.txt").touch()
     ended = judgegym("process", word, "--offline", cwd=here)
     assert (ended.code, ended.out) == (2, "")
-    assert said in ended.err and "Traceback" not in ended.err
+    assert re.search(said, ended.err) and "Traceback" not in ended.err
 
 
 @pytest.mark.slow
 def test_name_of_a_file_without_its_ending_is_pointed_out(tmp_path: Path) -> None:
     (tmp_path / "one.py").touch()
-    assert "(a file of that name is here: one.py)" in judgegym("evaluate", "one", cwd=tmp_path).err
+    assert "is here: one.py)" in judgegym("evaluate", "one", cwd=tmp_path).err
 
 
 @pytest.mark.parametrize(("command", "code"), [("evaluate", -signal.SIGINT), ("list", 130)])

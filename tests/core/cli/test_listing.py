@@ -52,11 +52,10 @@ def test_list_shows_every_environment_with_its_data_and_endpoints_within_80_colu
     assert "--config reward_server_group --config reward_server_rubric" in listed["judge-server"]
     assert "NousResearch/arena-hard-v1-prompts" in listed["arena_hard"]
     assert (
-        "ANTHROPIC_API_KEY" in listed["arena_hard"]
-        and "(it is the judge)" not in listed["arena_hard"]
+        "ANTHROPIC_API_KEY" in listed["arena_hard"] and "is the judge)" not in listed["arena_hard"]
     )
     assert "ANTHROPIC_API_KEY" not in listed["pairwise_judgement"]
-    assert "(it is the judge)" in listed["pairwise_judgement"]
+    assert "is the judge)" in listed["pairwise_judgement"]
     assert "ANTHROPIC_API_KEY (serve, process)" in listed["self_critique"]
     assert "--env.candidates (a list) --env.judges (a list)" in listed["self_critique"]
     trainers = listed["extras"].partition(" trainers ")[2].replace(",", "").split()

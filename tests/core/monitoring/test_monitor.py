@@ -32,7 +32,7 @@ async def test_a_growing_gap_is_one_alarm_that_says_where_to_look() -> None:
     assert watching.is_gold_closed
     (alarm,) = watching.alarms
     assert 90 <= alarm.since <= alarm.step < 130
-    assert "a false alarm comes in at most 1 of 200 runs" in alarm.seen
+    assert "1 of 200 runs" in alarm.seen
     assert len(alarm.rollouts) == 8
     assert all(place.group >= 90 for place in alarm.rollouts[:3]), "the worst first"
     (line,) = watching.lines("alarm")
@@ -91,20 +91,20 @@ def test_a_limit_is_marked_and_is_an_alarm_only_if_that_is_asked_for(is_alarm: b
         return
     (alarm,) = watching.alarms
     assert (alarm.monitor, alarm.since, alarm.step) == ("length_mean", 5, 7)
-    assert "28.000 (your limit: at most 10), 3 times in a row; nothing bounds" in alarm.seen
+    assert "28.000 (your limit: at most 10), 3 times" in alarm.seen
 
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"monitor_limits": {"lenght": 3}}, "there is no monitor 'lenght'"),
+        ({"monitor_limits": {"lenght": 3}}, "no monitor 'lenght'"),
         (
             {"monitor_limits": {"length_mean": [None, None]}},
-            "expected the lowest and the highest value",
+            r"monitor_limits\.length_mean: .*highest value, found \[None, None\]",
         ),
         (
             {"gold_judge": {"judge": "listwise"}},
-            "gold_judge.judge: expected one that sees each response by itself",
+            r"gold_judge\.judge: .*each response .*found 'listwise'",
         ),
         ({"gold_judge": {"judge": "rubric", "judge_modle_name": "x"}}, "judge_modle_name"),
     ],
@@ -136,8 +136,8 @@ def test_a_cascade_that_breaks_its_promise_is_one_alarm() -> None:
     watching = Watching(cascade=CASCADE)
     watch_cascade(watching, 1, 600, every=10)  # a fifth of the rechecked rows
     (alarm,) = watching.alarms
-    assert alarm.monitor == "promise of the cascade" and alarm.since == 1 and alarm.step == 31
-    assert "and the promise is 2.0 %" in alarm.seen and "at most 1 of 200 runs" in alarm.seen
+    assert "promise" in alarm.monitor and alarm.since == 1 and alarm.step == 31
+    assert "promise is 2.0 %" in alarm.seen and "1 of 200 runs" in alarm.seen
     assert [place.group for place in alarm.rollouts][-1] == alarm.step
     lines = watching.lines("cascade")
     assert [line["evidence"] >= 200 for line in lines].index(True) == [

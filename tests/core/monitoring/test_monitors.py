@@ -85,7 +85,7 @@ def test_length_and_reward_within_groups_beside_what_chance_makes() -> None:
     assert line["limits"] == {"length_reward_correlation": pytest.approx([-limit, limit])}
     assert line["length_unit"] == "tokens"
     few = step(groups[0])
-    assert few["left_out"]["length_reward_correlation"] == "too few rollouts of groups"
+    assert "too few rollouts" in few["left_out"]["length_reward_correlation"]
     assert few["limits"] == {}
 
 
@@ -129,10 +129,8 @@ def test_a_server_is_not_told_of_formats() -> None:
         group(2, rollout(text(2), 0.0), cost={"judge": None}),
     )
     assert line["cost"] == {"judge": None}
-    assert (
-        step(group(1, rollout("x", 1.0), knows_policy=False))["left_out"]["redraw_rate"]
-        == "a reward server is not told of it"
-    )
+    left_out = step(group(1, rollout("x", 1.0), knows_policy=False))["left_out"]
+    assert "reward server" in left_out["redraw_rate"]
 
 
 def test_near_duplicates_are_told_from_texts_that_share_some_words() -> None:

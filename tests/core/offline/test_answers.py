@@ -58,9 +58,7 @@ def test_a_prompt_of_no_judge_gets_prose_or_from_a_judge_alone_an_error_with_its
         [{"role": "user", "content": "### Principles\n\nBe brief.\n\n[Answer]\nWell."}]
     )
     assert "[[" not in make_answers(request)[0]
-    with pytest.raises(
-        BadRequest, match=r"does not know this prompt.*--prompt.*'Principles', 'Answer'"
-    ):
+    with pytest.raises(BadRequest, match=r"this prompt.*--prompt.*'Principles', 'Answer'"):
         make_answers(request, judge_only=True)
     assert make_answers(request_of(ARENA.show("Why?", "So.")), judge_only=True)[0].endswith("]]")
 

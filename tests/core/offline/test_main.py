@@ -51,7 +51,7 @@ async def post(session: aiohttp.ClientSession, url: str, body: dict[str, Any]) -
         (["--faults", '{"429": 1.5}'], ["429", "1.5"]),
         (
             ["--faults", '{"half_header": 1}'],
-            ["unknown kind of fault 'half_header'", "400 to 599", *FAULTS],
+            ["fault 'half_header'", "400 to 599", *FAULTS],
         ),
         (["--faults"], ["--faults"]),
         (["--slow_ms", "-1"], ["slow_ms", "-1"]),

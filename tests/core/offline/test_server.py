@@ -2,6 +2,7 @@ import asyncio
 import contextlib
 import gc
 import json
+import re
 import socket
 from collections import Counter
 from typing import Any
@@ -188,9 +189,7 @@ async def test_a_judge_alone_answers_a_prompt_that_it_does_not_know_with_a_400()
     async with serving(judge_only=True) as root:
         status, data = await post(root, BODY)
         judged, _ = await post(root, {"model": "m", "messages": KINDS["arena"].show("Why?", "So.")})
-    assert (status, judged) == (400, 200) and "does not know this prompt" in data["error"][
-        "message"
-    ]
+    assert (status, judged) == (400, 200) and "--prompt FILE.py:NAME" in data["error"]["message"]
 
 
 @pytest.mark.parametrize("retry_after", [None, 2])
@@ -341,6 +340,5 @@ async def test_an_endpoint_of_text_only_refuses_a_schema() -> None:
     async with serving(text_only=True) as root:
         refused, error = await post(root, {**BODY, "response_format": form.response_format})
         taken, _ = await post(root, {**BODY, "response_format": {"type": "text"}})
-    assert (refused, taken) == (400, 200) and "response_format is not supported" in error["error"][
-        "message"
-    ]
+    assert (refused, taken) == (400, 200)
+    assert re.search("response_format .*not supported", error["error"]["message"])

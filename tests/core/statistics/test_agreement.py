@@ -200,18 +200,19 @@ def test_where_both_say_one_and_the_same_there_is_no_kappa_either() -> None:
 def test_one_pair_has_no_correlation() -> None:
     found = score_agreement([2], [2], FIVE)
     check(found, SCORE_STATISTICS)
-    assert {found.undefined[name] for name in CORRELATIONS} == {"fewer than two items"}
+    (reason,) = {found.undefined[name] for name in CORRELATIONS}
+    assert "two items" in reason
     assert "quadratic_kappa" in found.undefined
     assert found.values["exact_rate"] == 1.0
 
 
 def test_no_pairs_leave_all_statistics_undefined() -> None:
-    assert score_agreement([], [], FIVE) == Agreement(
-        {}, dict.fromkeys(SCORE_STATISTICS, "no item has both scores")
-    )
-    assert verdict_agreement([], []) == Agreement(
-        {}, dict.fromkeys(VERDICT_STATISTICS, "no item has both verdicts")
-    )
+    for found, names, word in (
+        (score_agreement([], [], FIVE), SCORE_STATISTICS, "both scores"),
+        (verdict_agreement([], []), VERDICT_STATISTICS, "both verdicts"),
+    ):
+        assert found.values == {} and {*found.undefined} == {*names}
+        assert all(word in reason for reason in found.undefined.values())
 
 
 def test_verdict_statistics_equal_values_computed_by_hand() -> None:
@@ -263,8 +264,9 @@ def test_statistics_of_any_input_raise_no_warning(recwarn: pytest.WarningsRecord
 
 @pytest.mark.parametrize("kind", CORRELATIONS)
 def test_a_correlation_needs_two_items_that_differ(kind: str) -> None:
-    assert correlation(kind, [], []) == correlation(kind, [1], [2]) == "fewer than two items"  # type: ignore[arg-type]
-    assert correlation(kind, [2.5, 2.5], [1, 2]) == "one side gives 2.5 to every item"  # type: ignore[arg-type]
+    assert "two items" in str(correlation(kind, [], []))  # type: ignore[arg-type]
+    assert "two items" in str(correlation(kind, [1], [2]))  # type: ignore[arg-type]
+    assert "gives 2.5 to" in str(correlation(kind, [2.5, 2.5], [1, 2]))  # type: ignore[arg-type]
     assert correlation(kind, [1, 2], [5, 1]) == pytest.approx(-1.0)  # type: ignore[arg-type]
 
 
@@ -299,9 +301,7 @@ def test_alpha_equals_its_definition(items: list[tuple[int | None, ...]]) -> Non
     if len(set(paired)) > 1:
         assert found == pytest.approx(alpha(ratings), abs=1e-12)
     else:
-        assert found == (
-            "all ratings are the same" if paired else "no item has the ratings of two judges"
-        )
+        assert ("all ratings" if paired else "two judges") in str(found)
 
 
 def test_alpha_of_scores_between_levels() -> None:
@@ -313,11 +313,11 @@ def test_alpha_of_scores_between_levels() -> None:
     "ratings", [[], [[]], [[1, 2, 3]], [[1, None], [None, 2]], [[None], [None]]]
 )
 def test_alpha_needs_an_item_with_two_ratings(ratings: list[list[float | None]]) -> None:
-    assert krippendorff_alpha(ratings) == "no item has the ratings of two judges"
+    assert "two judges" in str(krippendorff_alpha(ratings))
 
 
 def test_a_rating_that_nobody_else_gave_makes_no_difference_of_its_own() -> None:
-    assert krippendorff_alpha([[3, 3, 5], [3, 3, None]]) == "all ratings are the same"
+    assert "all ratings" in str(krippendorff_alpha([[3, 3, 5], [3, 3, None]]))
 
 
 def test_ranks_are_compared_where_both_have_rated() -> None:
@@ -325,7 +325,7 @@ def test_ranks_are_compared_where_both_have_rated() -> None:
     assert correlation("spearman", first, second) == pytest.approx(
         pearson([2, 3, 4, 1], [1, 2.5, 4, 2.5])
     )
-    assert correlation("spearman", [1, None, 3], [None, 2, 5]) == "fewer than two items"
-    assert correlation("spearman", [4, 4, None], [1, 2, 3]) == "one side gives 4 to every item"
+    assert "two items" in str(correlation("spearman", [1, None, 3], [None, 2, 5]))
+    assert "gives 4 to" in str(correlation("spearman", [4, 4, None], [1, 2, 3]))
     with pytest.raises(ValueError):
         correlation("spearman", [1, 2], [1])

@@ -141,11 +141,11 @@ def test_resamples_draw_rows_and_fit_each() -> None:
     [
         ([GameOutcome(0, 0, 1.0)], "two different players"),
         ([GameOutcome(0, 2, 1.0)], "two different players"),
-        ([GameOutcome(0, 1, 1.5)], "points are from 0 to 1"),
-        ([GameOutcome(0, 1, 1.0, -1.0)], "a weight is at least 0"),
+        ([GameOutcome(0, 1, 1.5)], r"points .*, not 1\.5 and 1\.0"),
+        ([GameOutcome(0, 1, 1.0, -1.0)], r"weight .*, not 1\.0 and -1\.0"),
         (
             [GameOutcome(0, 1, 1.0), GameOutcome(0, 1, 1.0, 1.0, (1.0,))],
-            "different numbers of covariates",
+            "numbers of covariates",
         ),
     ],
 )
@@ -155,5 +155,5 @@ def test_games_that_cannot_be_are_refused(games: list[GameOutcome], message: str
 
 
 def test_resamples_of_nothing_are_refused() -> None:
-    with pytest.raises(ValueError, match="at least one row"):
+    with pytest.raises(ValueError, match="one row"):
         fit_resampled(2, [], rounds=1)

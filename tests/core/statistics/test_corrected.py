@@ -111,12 +111,10 @@ def test_without_use_of_the_judge_the_labels_alone_count(judge: str) -> None:
 
 def test_what_has_no_estimate_says_why() -> None:
     judge, labels, _ = drawn(0, 20, 1)
-    assert corrected_mean(judge, labels, kind="rate") == "1 label; at least 2 are needed"
-    assert (
-        corrected_mean(judge, np.full(20, np.nan), kind="mean") == "0 labels; at least 2 are needed"
-    )
+    assert "1 label;" in str(corrected_mean(judge, labels, kind="rate"))
+    assert "0 labels;" in str(corrected_mean(judge, np.full(20, np.nan), kind="mean"))
     same = np.where(np.arange(20) < 5, 3.0, np.nan)
-    assert "all labels are equal" in str(corrected_mean(judge, same, kind="mean"))
+    assert "labels are equal" in str(corrected_mean(judge, same, kind="mean"))
     strata = np.arange(20) % 10
     assert "in a stratum" in str(
         corrected_mean(judge, drawn(0, 20, 12)[1], kind="rate", strata=strata)
@@ -131,8 +129,8 @@ def test_what_has_no_estimate_says_why() -> None:
 def test_columns_that_do_not_fit_are_refused() -> None:
     judge, labels, _ = drawn(0, 20, 5)
     for columns, word in (
-        ((judge[:-1], labels), "another number of rows"),
-        ((np.where(judge == 1, np.nan, judge), labels), "not a finite number"),
+        ((judge[:-1], labels), "19 values .*another number"),
+        ((np.where(judge == 1, np.nan, judge), labels), "finite number"),
         ((judge * 5, labels), "from 0 to 1"),
         ((judge, labels * 2 - 1), "from 0 to 1"),
     ):

@@ -122,13 +122,10 @@ def test_without_known_ends_it_is_students() -> None:
 
 
 def test_there_is_no_interval_of_one_row_of_one_prompt_or_of_equal_values_without_a_scale() -> None:
-    assert estimate_mean([0.5]) == "fewer than two rows"
-    assert estimate_mean([0.5, 1.0], clusters=np.array([3, 3])) == "all rows are of one prompt"
-    assert (
-        estimate_mean([7.5, 7.5])
-        == "all rows are the same, and the ends of their scale are not known"
-    )
-    with pytest.raises(ValueError, match="at least one row"):
+    assert "two rows" in str(estimate_mean([0.5]))
+    assert "one prompt" in str(estimate_mean([0.5, 1.0], clusters=np.array([3, 3])))
+    assert "of their scale" in str(estimate_mean([7.5, 7.5]))
+    with pytest.raises(ValueError, match="one row"):
         estimate_mean([])
     with pytest.raises(ValueError, match="weights above 0"):
         estimate_mean([1.0, 1.0], [1.0, 0.0])

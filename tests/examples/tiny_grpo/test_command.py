@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 
 import pytest
@@ -44,9 +45,9 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (("--steps=19",), "--steps: 19 are too few: the first 10 and the last 10"),
-        (("--steps=many",), "--steps: expected a whole number from 1, found many"),
-        (("--seeds=0",), "--seeds: expected a whole number from 1, found 0"),
+        (("--steps=19",), "--steps: 19 .*too few"),
+        (("--steps=many",), "--steps: .*whole number from 1, found many"),
+        (("--seeds=0",), "--seeds: .*whole number from 1, found 0"),
         (("--judge=mine",), "--judge"),
         (("--unknown",), "--unknown"),
     ],
@@ -54,7 +55,7 @@ def refused(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
 def test_a_wrong_flag_is_one_line(
     argv: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert said in refused(capsys, *argv)
+    assert re.search(said, refused(capsys, *argv))
 
 
 def test_a_folder_that_is_in_use_is_refused(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from dataclasses import fields
 from pathlib import Path
@@ -96,9 +97,9 @@ def test_a_comparison_leaves_a_picture_and_a_file(
         (["--compare=everything"], "--compare"),
         (
             ["--judge=scripted", "--judge_failures=2"],
-            "--judge_failures must be a number from 0 to 1, not 2.0",
+            r"--judge_failures .* from 0 to 1, not 2\.0",
         ),
-        (["--judge_failures=0.3"], "--judge_failures=0.3: the scripted judge alone has faults"),
+        (["--judge_failures=0.3"], r"--judge_failures=0\.3: .*scripted judge"),
     ],
 )
 def test_a_wrong_fault_is_one_line(
@@ -112,4 +113,4 @@ def test_a_wrong_fault_is_one_line(
     with pytest.raises(SystemExit) as ended:
         command.main([*argv, f"--out={tmp_path}"])
     error = capsys.readouterr().err
-    assert ended.value.code == 2 and said in error and error.count("\n") == 1
+    assert ended.value.code == 2 and re.search(said, error) and error.count("\n") == 1
