@@ -95,7 +95,7 @@ def test_division_by_the_deviation_trains_on_groups_without_a_difference() -> No
     assert divided.no_difference == centred.no_difference
     assert divided.no_difference_weight > 2 * centred.no_difference_weight
     first, *_ = divided.advice
-    assert first.change == "no division by the group's deviation" and first.calls == 0
+    assert "group's deviation" in first.change and first.calls == 0
     assert first.before < first.after and first.gain.interval.low > 0
     assert not any("division" in advice.change for advice in centred.advice)
 
@@ -115,7 +115,7 @@ def test_the_gain_of_a_second_vote_is_what_a_third_judgment_shows() -> None:
     assert where_differing.after == pytest.approx(agreement(mean * differs), abs=0.03)
     assert everywhere.calls == SIZE
     assert where_differing.calls == pytest.approx(SIZE * differs.mean(), abs=0.1)
-    assert "further calls per group, agreement" in where_differing.text
+    assert f"{where_differing.calls:.1f} further calls" in where_differing.text
 
 
 def test_a_judge_without_noise_needs_no_advice() -> None:
@@ -136,9 +136,9 @@ def test_nothing_is_said_of_few_groups_or_equal_rewards() -> None:
     rewards = judge_groups(32, 0.5, seed=8)
     assert isinstance(measure_signal(pairs(rewards), "centre"), Signal)
     few = measure_signal(pairs(rewards)[:31], "centre")
-    assert few == "31 groups are too few to tell; expected 32 or more"
+    assert str(few).startswith("31 groups ") and "expected 32 or" in str(few)
     equal = [GroupPair([1.0, 1.0], [1.0, 1.0])] * 40
-    assert measure_signal(equal, "deviation") == "the rewards of each group are all equal"
+    assert "all equal" in str(measure_signal(equal, "deviation"))
 
 
 def test_the_same_groups_have_the_same_interval() -> None:
