@@ -44,6 +44,8 @@ _Level = Annotated[int, Strict()]
 _Unit = Annotated[float, Strict(), Field(ge=0, le=1, allow_inf_nan=False)]
 Scale: TypeAlias = tuple[_Level, _Level] | dict[str, _Unit] | Literal["yes/no"]
 """The lowest and the highest score, labels with their scores from 0 to 1, or yes/no."""
+CARD_SECTIONS = ("judge", "imported", "evidence")
+"""The sections that a card has beside the fields of a prompt file."""
 _EXPECTED: Mapping[str, str] = {
     "prompt": "expected a text with placeholders such as {response}",
     "scale": "expected [LOWEST, HIGHEST] of whole numbers, {LABEL: SCORE FROM 0 TO 1, …} or yes/no",
@@ -169,11 +171,62 @@ def _check_labels(scores: Mapping[str, float]) -> None:
         raise ValueError(f"scale: expected at most {_MAX_LABELS} labels, found {label_count}")
 
 
-def load_prompt_file(path: Path) -> PromptFile:
-    """Read a prompt file.
+class FieldLocations(NamedTuple):
+    """The lines of a file's fields, from 1.
+
+    Attributes:
+        lines: the line of each name. prompt_arguments: the location of the prompt's text, as
+            arguments of `parse_template`.
+        hint: a hint if YAML joins the prompt's lines.
+    """
+
+    lines: Mapping[str, int]
+    prompt_arguments: Mapping[str, Any]
+    hint: str = ""
+
+
+class PromptSource(NamedTuple):
+    """The values of a file, and where its fields are.
+
+    Attributes:
+        path: the file. values: its fields, those of a card among them. locations: their lines.
+    """
+
+    path: Path
+    values: Mapping[str, Any]
+    locations: FieldLocations
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether it has a field of a prompt file."""
+        return not self.values.keys().isdisjoint(PromptFile.model_fields)
+
+    def parse_prompt(self) -> PromptFile:
+        """Parse the prompt, its scale and the position of the verdict.
+
+        Raises:
+            ValueError: they are invalid; the message names file and line.
+        """
+        fields = {
+            name: value for name, value in self.values.items() if name not in CARD_SECTIONS
+        }
+        try:
+            prompt = fields.get("prompt")
+            if isinstance(prompt, str):
+                parse_template(prompt, **self.locations.prompt_arguments)
+            return PromptFile.model_validate(fields)
+        except TemplateError as error:
+            location = f"{self.path}:{error.line}"
+            raise ValueError(f"{location}: {error}{self.locations.hint}") from None
+        except ValidationError as error:
+            raise ValueError(_explain_error(self.path, error, self.locations.lines)) from None
+
+
+def read_source(path: Path) -> PromptSource:
+    """Read the values of a prompt file or a card.
 
     Raises:
-        ValueError: it cannot be read, or is invalid; the message names file and line.
+        ValueError: it cannot be read, or is no YAML; the message names file and line.
     """
     data = _read_bytes(path)
     try:
@@ -182,16 +235,16 @@ def load_prompt_file(path: Path) -> PromptFile:
         raise ValueError(f"{path}:{error.line or 1}: expected YAML: {error.problem}") from None
     if not isinstance(values, dict):
         raise ValueError(f"{path}:1: expected YAML with prompt, scale and verdict")
-    locations = _locate_fields(data)
-    try:
-        prompt = values.get("prompt")
-        if isinstance(prompt, str):
-            parse_template(prompt, **locations.prompt_arguments)
-        return PromptFile.model_validate(values)
-    except TemplateError as error:
-        raise ValueError(f"{path}:{error.line}: {error}{locations.hint}") from None
-    except ValidationError as error:
-        raise ValueError(_explain_error(path, error, locations.lines)) from None
+    return PromptSource(path, values, _locate_fields(data))
+
+
+def load_prompt_file(path: Path) -> PromptFile:
+    """Read a prompt file; the sections of a card are left out.
+
+    Raises:
+        ValueError: it cannot be read, or is invalid; the message names file and line.
+    """
+    return read_source(path).parse_prompt()
 
 
 def _read_bytes(path: Path) -> bytes:
@@ -207,21 +260,7 @@ def _read_bytes(path: Path) -> bytes:
     return data
 
 
-class _FieldLocations(NamedTuple):
-    """The lines of a file's fields, from 1.
-
-    Attributes:
-        lines: the line of each name. prompt_arguments: the location of the prompt's text, as
-            arguments of `parse_template`.
-        hint: a hint if YAML joins the prompt's lines.
-    """
-
-    lines: Mapping[str, int]
-    prompt_arguments: Mapping[str, Any]
-    hint: str = ""
-
-
-def _locate_fields(data: bytes) -> _FieldLocations:
+def _locate_fields(data: bytes) -> FieldLocations:
     node = parse_nodes(data)
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     lines = {
@@ -229,10 +268,10 @@ def _locate_fields(data: bytes) -> _FieldLocations:
     }
     prompt = next((value for key, value in pairs if key.value == "prompt"), None)
     if not isinstance(prompt, yaml.ScalarNode):
-        return _FieldLocations(lines, {})
+        return FieldLocations(lines, {})
     line = prompt.start_mark.line + 1
     if prompt.style == "|":
-        return _FieldLocations(lines, {"first_line": line + 1})
+        return FieldLocations(lines, {"first_line": line + 1})
     is_joined = prompt.end_mark.line > prompt.start_mark.line
     if is_joined:
         hint = (
@@ -241,7 +280,7 @@ def _locate_fields(data: bytes) -> _FieldLocations:
         )
     else:
         hint = ""
-    return _FieldLocations(lines, {"first_line": line, "is_block": False}, hint)
+    return FieldLocations(lines, {"first_line": line, "is_block": False}, hint)
 
 
 def _explain_error(path: Path, error: ValidationError, lines: Mapping[str, int]) -> str:

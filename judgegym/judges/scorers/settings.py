@@ -37,7 +37,8 @@ from judgegym.judges.parts.composite import CompositeJudgeSettings, TermOptions,
 from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.parts.part import PartFields, PartOptions, check_fields
 from judgegym.judges.parts.steps import StepsSettings
-from judgegym.judges.prompt_files.file import load_prompt_file
+from judgegym.judges.prompt_files.card import load_card
+from judgegym.judges.prompt_files.file import load_prompt_file, read_source
 from judgegym.judges.prompt_files.settings import PromptJudgeSettings, parse_path
 from judgegym.judges.reward_models.judge import RewardModelSettings
 from judgegym.judges.rubrics.prompt import RubricJudgeSettings
@@ -152,10 +153,29 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
                 f"judge_prompt: the judge is the prompt file {kind}; expected one of the two"
             )
         if is_prompt_file(kind):
-            return {**values, "judge": PROMPT_KIND, "judge_prompt": kind}
+            return cls._expand_file({**values, "judge": PROMPT_KIND, "judge_prompt": kind})
         if "judge" in values:
             return {**values, "judge": kind}
         return dict(values)
+
+    @classmethod
+    def _expand_file(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """Return the values with the settings of a card, which any other value replaces."""
+        path = parse_path(values["judge_prompt"])
+        try:
+            has_section = "judge" in read_source(path).values
+        except ValueError:
+            return values  # the validation of judge_prompt explains it
+        if not has_section:
+            return values
+        card = load_card(path)
+        try:
+            check_section(card.section, cls)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from None
+        if card.prompt_file is None:
+            values = {name: values[name] for name in values.keys() - {"judge", "judge_prompt"}}
+        return {**flat_settings(card.section), **values}
 
     @model_validator(mode="before")
     @classmethod

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from pydantic import BaseModel
 
 from judgegym.judges.config.explaining import is_prompt_file
-from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
+from judgegym.judges.prompt_files.card import load_card
+from judgegym.judges.prompt_files.file import PromptFile
 from judgegym.judges.prompt_files.settings import parse_path
 from judgegym.judges.scorers.own_kinds import resolve_name
 from judgegym.judges.scorers.registry import JUDGES, find_definition, is_kind, kind_name
@@ -40,6 +42,14 @@ def _walk_references(values: object) -> Iterator[str]:
             yield from _walk_references(value)
 
 
+def _card_references(path: Path) -> Iterator[str]:
+    """Yield the references in a card, or a prompt file."""
+    card = load_card(path)
+    if card.prompt_file is not None:
+        yield card.prompt_file.model_dump_json()
+    yield from _walk_references(card.section)
+
+
 def _iter_references(values: Mapping[str, object]) -> Iterator[str]:
     """Yield the references in one judge's settings."""
     prompt = values.get("judge_prompt")
@@ -47,7 +57,7 @@ def _iter_references(values: Mapping[str, object]) -> Iterator[str]:
         yield PromptFile.model_validate(prompt).model_dump_json()
     for value in (prompt, kind_name(values.get("judge")), kind_name(values.get("kind"))):
         if is_prompt_file(value):
-            yield load_prompt_file(parse_path(value)).model_dump_json()
+            yield from _card_references(parse_path(value))
         elif (
             isinstance(value, str)
             and value not in JUDGES
