@@ -74,6 +74,12 @@ COMMANDS: Mapping[str, Command] = {
         "show all runs of a folder in a browser", "judgegym.reports.view.__main__", "FOLDER", _RUNS
     ),
     "batch": Command("show and cancel the batches of a run", "judgegym.cli.batch", "RUN", _RUNS),
+    "judge": Command(
+        "show, check, export or import a judge's file",
+        "judgegym.cli.judge_cards.command",
+        "ACTION FILE",
+        "judges on trial",
+    ),
     "judge-server": Command(
         "serve judges to trainers over HTTP", "judgegym.server.command", "…", _SERVERS
     ),

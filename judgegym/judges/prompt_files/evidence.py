@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from datetime import date
 from typing import Literal, TypeAlias
@@ -74,3 +75,8 @@ class Evidence(BaseModel):
     def title(self) -> str:
         """The command, the day and the number of rows."""
         return f"{self.by} of {self.date.isoformat()}, {self.rows:,} rows"
+
+
+def digest_bytes(data: bytes) -> str:
+    """Return the digest of a file's bytes, as evidence names its data."""
+    return f"sha256:{hashlib.sha256(data).hexdigest()}"

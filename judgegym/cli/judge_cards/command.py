@@ -1,0 +1,213 @@
+"""`judgegym judge show|check|export|import FILE`: judges as files, with their evidence."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from judgegym.judges.config.exit_code import exit_code
+from judgegym.judges.config.one_line_parser import OneLineParser
+from judgegym.llm.errors import SettingsError
+
+if TYPE_CHECKING:  # --help comes at once
+    from judgegym.cli.judge_cards.imports import FieldNames
+    from judgegym.judges.prompt_files.card import JudgeCard
+
+_STALE = 4
+_ABOUT = (
+    "show: print a judge's file and the evidence on it. check: the same in one line for each thing "
+    "that is wrong or out of date. export: print it as JSON, with its digest. import: write a card "
+    "from another tool's judge, and list what could not be carried."
+)
+
+
+def main(argv: Sequence[str], *, prog: str) -> int:
+    """Run the command.
+
+    Args:
+        argv: the command's arguments.
+        prog: what the user typed to start it.
+
+    Returns:
+        The exit code: 0; 2 for a file that cannot be used; 4 if `check` finds evidence of another
+        prompt or model.
+    """
+    options = make_parser(prog).parse_args(argv)
+    actions: Mapping[str, Callable[[argparse.Namespace], int]] = {
+        "show": _show,
+        "check": _check,
+        "export": _export,
+        "import": _import,
+    }
+    return exit_code(lambda: actions[options.action](options))
+
+
+def make_parser(prog: str) -> argparse.ArgumentParser:
+    """Return the command's parser."""
+    parser = OneLineParser(prog, _ABOUT)
+    parser.add_argument("action", choices=("show", "check", "export", "import"), metavar="ACTION")
+    parser.add_argument(
+        "file", type=Path, metavar="FILE", help="a card or a prompt file; of import, any format"
+    )
+    parser.add_argument(
+        "--out", type=Path, metavar="CARD", help="import: the card (default: FILE's name, .yaml)"
+    )
+    parser.add_argument("--format", metavar="NAME", help="import: FILE's format")
+    parser.add_argument(
+        "--field",
+        action="append",
+        default=[],
+        metavar="COLUMN=PLACEHOLDER",
+        help="import: a column of the foreign rows, and what it is here, such as answer=reference",
+    )
+    return parser
+
+
+def _load(path: Path) -> JudgeCard:
+    """Load a card whose settings a judge can be made of.
+
+    Raises:
+        SettingsError: it is invalid.
+    """
+    from judgegym.judges.prompt_files.card import load_card
+    from judgegym.judges.scorers.sections import check_section
+    from judgegym.judges.scorers.settings import AnyJudgeSettings
+
+    try:
+        card = load_card(path)
+        check_section(card.section, AnyJudgeSettings)
+    except ValueError as error:
+        text = str(error)
+        raise SettingsError(text if text.startswith(str(path)) else f"{path}: {text}") from None
+    return card
+
+
+def _show(options: argparse.Namespace) -> int:
+    from judgegym.engine import terminal
+
+    card = _load(options.file)
+    kind = card.section.get("kind", "rubric")
+    terminal.say(f"judge     {kind}, model {card.model or 'of the command'}")
+    terminal.say(f"digest    {card.digest}")
+    if card.imported is not None:
+        terminal.say(f"imported  {card.imported.format} {card.imported.name}".rstrip())
+        for note in card.imported.differs:
+            terminal.say(f"differs   {note}")
+        for note in card.imported.not_carried:
+            terminal.say(f"lacks     {note}")
+    for evidence in card.evidence:
+        terminal.say(f"evidence  {evidence.title}, {evidence.model or 'no model'}")
+        for name, figure in evidence.figures.items():
+            terminal.say(f"          {name} {figure}")
+        if evidence.attacks:
+            terminal.say(f"          attacks that succeed: {', '.join(evidence.attacks)}")
+    if not card.evidence:
+        terminal.say("evidence  none: judgegym audit and judgegym attack measure it")
+    for line in card.explain_staleness():
+        terminal.say(f"changed   {line}")
+    return 0
+
+
+def _check(options: argparse.Namespace) -> int:
+    from judgegym.engine import terminal
+
+    lines = list(_load(options.file).explain_staleness())
+    for line in lines:
+        terminal.say(f"{options.file}: {line}")
+    return _STALE if lines else 0
+
+
+def _export(options: argparse.Namespace) -> int:
+    from judgegym.engine import terminal
+    from judgegym.llm import wire
+
+    card = _load(options.file)
+    terminal.say(wire.dumps({"digest": card.digest, **card.to_values()}).decode())
+    return 0
+
+
+def _import(options: argparse.Namespace) -> int:
+    from judgegym.cli.judge_cards.formats import FORMATS, find_format, read_values
+    from judgegym.cli.judge_cards.imports import ImportNotes
+    from judgegym.engine import terminal
+    from judgegym.judges.prompt_files.card import ImportNote
+    from judgegym.judges.prompt_files.evidence import digest_bytes
+
+    path: Path = options.file
+    out = options.out or Path(f"{path.stem}.yaml")
+    rule_file = out.with_name(f"{out.stem}_rule.py")
+    notes = ImportNotes()
+    try:
+        values, data = read_values(path)
+        name = find_format(values, options.format)
+        if name not in FORMATS:
+            raise ValueError(f"--format: expected one of {', '.join(FORMATS)}, found {name}")
+        judge = FORMATS[name].importer(values, _read_fields(options.field), notes)
+        note = ImportNote(
+            format=name,
+            name=judge.name,
+            digest=digest_bytes(data),
+            differs=tuple(notes.differs),
+            not_carried=tuple(notes.not_carried),
+        )
+        card = judge.make_card(note, rule_file.name)
+    except ValueError as error:
+        message = str(error).partition("\n")[0]
+        raise SettingsError(f"{path}: {message}") from None
+    _check_new(out)
+    if judge.code:
+        _write_new(rule_file, judge.code)
+    _write_new(out, card.to_yaml())
+    for line in notes.differs:
+        terminal.say(f"differs: {line}")
+    for line in notes.not_carried:
+        terminal.say(f"not carried: {line}")
+    terminal.say(f"wrote {out}{f' and {rule_file}' if judge.code else ''}")
+    return 0
+
+
+def _read_fields(words: Sequence[str]) -> FieldNames:
+    """Return the placeholders of columns.
+
+    Raises:
+        ValueError: a word is no COLUMN=PLACEHOLDER.
+    """
+    from judgegym.cli.judge_cards.imports import USUAL_FIELDS
+    from judgegym.judges.prompt_files.lines import PLACEHOLDERS
+
+    fields = dict(USUAL_FIELDS)
+    by_name = {name: name for name in PLACEHOLDERS}
+    for word in words:
+        column, _, name = word.partition("=")
+        if not column or name not in by_name:
+            expected = ", ".join(PLACEHOLDERS)
+            raise ValueError(f"--field: {word!r}: expected COLUMN= and one of {expected}")
+        fields[column] = by_name[name]
+    return fields
+
+
+def _check_new(path: Path) -> None:
+    """Check that there is no such file.
+
+    Raises:
+        SettingsError: there is one.
+    """
+    if path.exists():
+        raise SettingsError(f"{path} exists; name another card with --out")
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a new file.
+
+    Raises:
+        SettingsError: there is such a file, or it cannot be written.
+    """
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except FileExistsError:
+        raise SettingsError(f"{path} exists; name another card with --out") from None
+    except OSError as error:
+        raise SettingsError(f"{path} cannot be written: {error.strerror}") from None

@@ -1,0 +1,109 @@
+"""The formats that `judgegym judge import` reads, and how a file's format is recognised."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from judgegym.cli.judge_cards import openai_graders
+from judgegym.cli.judge_cards.imports import (
+    FieldNames,
+    ImportedJudge,
+    ImportNotes,
+)
+from judgegym.judges.config.presets import load_yaml
+from judgegym.llm import wire
+
+_MOST_BYTES = 50_000_000
+_Importer = Callable[[Any, FieldNames, ImportNotes], ImportedJudge]
+
+
+@dataclass(frozen=True)
+class ForeignFormat:
+    """A format of judges.
+
+    Attributes:
+        about: what it is.
+        matches: returns whether a file's values are of this format.
+        importer: reads the values.
+    """
+
+    about: str
+    matches: Callable[[object], bool]
+    importer: _Importer
+
+
+FORMATS: Mapping[str, ForeignFormat] = {
+    "openai": ForeignFormat(
+        "a grader of OpenAI's evals or fine-tuning",
+        openai_graders.is_grader,
+        openai_graders.import_grader,
+    ),
+}
+"""By name after `--format`."""
+
+
+def find_format(values: object, name: str | None) -> str:
+    """Return the name of a file's format.
+
+    Raises:
+        ValueError: it is none of these, or more than one.
+    """
+    if name is not None:
+        return name
+    matching = [key for key, foreign in FORMATS.items() if foreign.matches(values)]
+    if len(matching) == 1:
+        return matching[0]
+    expected = ", ".join(FORMATS)
+    problem = "no known format" if not matching else f"could be {' or '.join(matching)}"
+    raise ValueError(f"{problem}; choose one with --format: {expected}")
+
+
+def read_values(path: Path) -> tuple[Any, bytes]:
+    """Read a foreign file: JSON, JSON Lines, TOML, YAML, or else a text.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ValueError(f"cannot be read: {error.strerror}") from None
+    if len(data) > _MOST_BYTES:
+        raise ValueError(f"expected at most {_MOST_BYTES:,} bytes")
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("expected UTF-8") from None
+    return _parse(text, path.suffix.lower()), data
+
+
+def _parse(text: str, suffix: str) -> Any:
+    if suffix in (".yaml", ".yml"):
+        return load_yaml(text, names_as_written=True)
+    if suffix == ".toml":
+        return _parse_toml(text)
+    if suffix not in (".json", ".jsonl"):
+        return text
+    try:
+        if suffix == ".jsonl":
+            return [wire.loads(line) for line in text.splitlines() if line.strip()]
+        return wire.loads(text)
+    except ValueError as error:
+        raise ValueError(f"expected JSON: {error}") from None
+
+
+def _parse_toml(text: str) -> Any:
+    if sys.version_info < (3, 11):
+        raise ValueError("TOML is read with Python 3.11 or later")
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"expected TOML: {error}") from None
+
+
