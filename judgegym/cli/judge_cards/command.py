@@ -159,12 +159,13 @@ def _import(options: argparse.Namespace) -> int:
     _check_new(out)
     if judge.code:
         _write_new(rule_file, judge.code)
+        terminal.say(f"wrote {rule_file}: read it, since the judge runs it")
     _write_new(out, card.to_yaml())
     for line in notes.differs:
         terminal.say(f"differs: {line}")
     for line in notes.not_carried:
         terminal.say(f"not carried: {line}")
-    terminal.say(f"wrote {out}{f' and {rule_file}' if judge.code else ''}")
+    terminal.say(f"wrote {out}")
     return 0
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judgegym.cli.judge_cards import openai_graders
+from judgegym.cli.judge_cards import criteria, openai_graders, prompts
 from judgegym.cli.judge_cards.imports import (
     FieldNames,
     ImportedJudge,
@@ -41,6 +41,32 @@ FORMATS: Mapping[str, ForeignFormat] = {
         "a grader of OpenAI's evals or fine-tuning",
         openai_graders.is_grader,
         openai_graders.import_grader,
+    ),
+    "rewardkit": ForeignFormat(
+        "a judge's TOML file of harbor-rewardkit",
+        criteria.is_rewardkit,
+        criteria.import_rewardkit,
+    ),
+    "verifiers": ForeignFormat(
+        "the settings of verifiers' judge rubric",
+        criteria.is_verifiers_rubric,
+        criteria.import_verifiers_rubric,
+    ),
+    "verifiers_prompt": ForeignFormat(
+        "a prompt of verifiers' judge, with scale and verdict",
+        prompts.is_verifiers_prompt,
+        prompts.import_verifiers_prompt,
+    ),
+    "autorubric": ForeignFormat(
+        "a rubric of autorubric", criteria.is_autorubric, criteria.import_autorubric
+    ),
+    "rubric_rows": ForeignFormat(
+        "rows of HealthBench or Rubrics as Rewards",
+        criteria.is_rubric_rows,
+        criteria.import_rubric_rows,
+    ),
+    "inspect": ForeignFormat(
+        "a template of inspect_ai's model_graded_qa", prompts.is_inspect, prompts.import_inspect
     ),
 }
 """By name after `--format`."""
@@ -105,5 +131,3 @@ def _parse_toml(text: str) -> Any:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ValueError(f"expected TOML: {error}") from None
-
-

@@ -31,6 +31,9 @@ _PROMPT_KIND = "prompt"
 _ADDRESSES = ("base_url", "replicas", "api_key", "api_key_env", "key_host", "extra_headers")
 _REFUSED = frozenset((*_ADDRESSES, *(f"judge_{name}" for name in _ADDRESSES)))
 
+_FILE_SETTINGS = frozenset(("rule", "kind", "judge"))
+"""Settings whose values may be `FILE.py:NAME` or a prompt file."""
+
 
 class ImportNote(BaseModel):
     """Where a card comes from.
@@ -152,9 +155,7 @@ def parse_card(source: PromptSource) -> JudgeCard:
     Raises:
         ValueError: they are invalid; the message names file and line.
     """
-    sections = {
-        name: source.values[name] for name in CARD_SECTIONS if name in source.values
-    }
+    sections = {name: source.values[name] for name in CARD_SECTIONS if name in source.values}
     section = sections.get("judge", {})
     names_kind = isinstance(section, Mapping) and "kind" in section
     prompt = None
@@ -206,12 +207,13 @@ def _resolve_files(value: Any, folder: Path) -> Any:
         return [_resolve_files(item, folder) for item in value]
     if not isinstance(value, Mapping):
         return value
-    return {
-        name: _resolve_name(item, folder)
-        if name in ("rule", "kind", "judge") and isinstance(item, str)
-        else _resolve_files(item, folder)
-        for name, item in value.items()
-    }
+    resolved: dict[str, Any] = {}
+    for name, item in value.items():
+        if name in _FILE_SETTINGS and isinstance(item, str):
+            resolved[name] = _resolve_name(item, folder)
+        else:
+            resolved[name] = _resolve_files(item, folder)
+    return resolved
 
 
 def _resolve_name(name: str, folder: Path) -> str:

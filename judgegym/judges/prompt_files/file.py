@@ -207,9 +207,7 @@ class PromptSource(NamedTuple):
         Raises:
             ValueError: they are invalid; the message names file and line.
         """
-        fields = {
-            name: value for name, value in self.values.items() if name not in CARD_SECTIONS
-        }
+        fields = {name: value for name, value in self.values.items() if name not in CARD_SECTIONS}
         try:
             prompt = fields.get("prompt")
             if isinstance(prompt, str):
