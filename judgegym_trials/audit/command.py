@@ -20,6 +20,7 @@ from judgegym.reports.document import write_outputs
 from judgegym_trials.audit import FAULT
 
 if TYPE_CHECKING:
+    from judgegym_trials.audit.audit import Audit
     from judgegym_trials.audit.judgments import Judgments
 
 _DESCRIPTION = """Audit a judge on labelled rows without a call: accuracy in both orders, position,
@@ -95,6 +96,7 @@ def _make_parser(prog: str) -> argparse.ArgumentParser:
         metavar="FILE",
         help="write it as JSON, for compare; - is standard output, instead of the table",
     )
+    add("--card", type=Path, metavar="FILE", help="add the result to the run's judge's card")
     for name, words in COLUMNS.items():
         add(f"--{name}_column", metavar="NAME", help=words)
     return parser
@@ -159,10 +161,27 @@ def _run(flags: argparse.Namespace) -> int:
     settings = load_settings(flags.settings)
     noise = check_noise(flags.label_noise)
     result = audit(replace(_read_judgments(flags), label_noise=noise), settings)
+    if flags.card is not None:
+        _write_evidence(flags, result)
     write_outputs(flags, result.to_json(), lambda: html(result), lambda: show(result))
     if result.fails:
         return FAULT
     return 0
+
+
+def _write_evidence(flags: argparse.Namespace, result: Audit) -> None:
+    """Add the audit to the card of --card.
+
+    Raises:
+        SettingsError: the audited rows are no run of the card's judge.
+    """
+    from judgegym_trials.audit.evidence import write_evidence  # imported here, like the next one
+    from judgegym_trials.audit.runs import find_named_run
+
+    run = None if flags.verdicts else find_named_run(flags.data)
+    if run is None:
+        raise SettingsError("--card: expected a run of the card's judge, found other data")
+    write_evidence(flags.card, run, result)
 
 
 def _read_judgments(flags: argparse.Namespace) -> Judgments:

@@ -23,6 +23,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
 
 from judgegym.judges.config.explaining import is_prompt_file, prompt_digest
+from judgegym.judges.config.presets import parse_nodes
 from judgegym.judges.prompt_files.evidence import Evidence
 from judgegym.judges.prompt_files.file import CARD_SECTIONS, PromptFile, PromptSource, read_source
 from judgegym.llm import wire
@@ -255,3 +256,35 @@ def _sort_names(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_sort_names(item) for item in value]
     return value
+
+
+def add_evidence(path: Path, evidence: Evidence) -> None:
+    """Add evidence to a card's file; its other text stays as it is written.
+
+    Raises:
+        ValueError: the file is no card, or cannot be written.
+    """
+    card = load_card(path)
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    node = parse_nodes(path.read_bytes())
+    pairs = node.value if isinstance(node, yaml.MappingNode) else []
+    for key, value in pairs:
+        if key.value == "evidence":
+            del lines[key.start_mark.line : _end_line(value, lines)]
+    text = "".join(lines)
+    if text and not text.endswith("\n"):
+        text += "\n"
+    entries = [_dump_evidence(entry) for entry in (*card.evidence, evidence)]
+    text += _write_yaml({"evidence": entries})
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        temporary.write_text(text, "utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise ValueError(f"{path}: the evidence cannot be written: {error.strerror}") from None
+
+
+def _end_line(value: yaml.Node, lines: list[str]) -> int:
+    """Return the line behind a section, which begins with a comment, another field or the end."""
+    is_within_line = value.end_mark.column > 0
+    return min(len(lines), value.end_mark.line + int(is_within_line))

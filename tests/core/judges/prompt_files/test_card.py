@@ -1,0 +1,131 @@
+"""Cards: prompt files with a judge's section and evidence, and cards of other kinds."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from judgegym.judges.prompt_files.card import add_evidence, load_card
+from judgegym.judges.prompt_files.evidence import Evidence, Figure
+from judgegym.judges.scorers.settings import AnyJudgeSettings
+from tests.prompt_files import GRADE, SCORE
+
+DIGEST = f"sha256:{'0' * 64}"
+SECTION = "judge:\n  samples_per_item: 3\n  endpoint: {model: luna, temperature: 0.5}\n"
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "shop.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def measured(judge: str, model: str = "luna") -> Evidence:
+    figures = {"accuracy": Figure(value=0.9, low=0.8, high=0.95)}
+    return Evidence(
+        by="audit",
+        date=date(2026, 11, 29),
+        rows=40,
+        data=DIGEST,
+        judge=judge,
+        model=model,
+        figures=figures,
+    )
+
+
+def test_a_card_sets_the_judge_and_the_command_line_beats_it(tmp_path: Path) -> None:
+    path = write(tmp_path, GRADE + SECTION)
+    settings = AnyJudgeSettings(judge=str(path))
+    assert (settings.judge_model_name, settings.judge_temperature) == ("luna", 0.5)
+    assert settings.vote_count() == 3
+    settings = AnyJudgeSettings(judge=str(path), judge_model_name="sol", samples_per_item=1)
+    assert (settings.judge_model_name, settings.vote_count()) == ("sol", 1)
+
+
+def test_a_card_may_hold_a_judge_of_any_kind(tmp_path: Path) -> None:
+    path = write(tmp_path, "judge: {kind: checklist, formula: rar, criteria: [Is polite.]}\n")
+    settings = AnyJudgeSettings(judge=str(path))
+    assert (settings.judge, settings.formula) == ("checklist", "rar")  # type: ignore[attr-defined]
+
+
+def test_evidence_changes_neither_settings_nor_digest(tmp_path: Path) -> None:
+    path = write(tmp_path, f"# mine\n{GRADE}{SECTION}")
+    before, digest = AnyJudgeSettings(judge=str(path)).model_dump(), load_card(path).digest
+    add_evidence(path, measured(digest))
+    add_evidence(path, measured(digest))
+    card = load_card(path)
+    assert card.digest == digest
+    assert card.evidence == (measured(digest), measured(digest))
+    assert [*card.explain_staleness()] == []
+    assert AnyJudgeSettings(judge=str(path)).model_dump() == before
+    assert path.read_text("utf-8").startswith(f"# mine\n{GRADE}{SECTION}evidence:\n")
+
+
+def test_evidence_before_another_section_is_replaced_alone(tmp_path: Path) -> None:
+    path = write(tmp_path, GRADE)
+    add_evidence(path, measured(load_card(path).digest))
+    evidence = path.read_text("utf-8").removeprefix(GRADE)
+    path.write_text(f"{evidence}# about the prompt\n{GRADE}", "utf-8")
+    add_evidence(path, measured(load_card(path).digest))
+    assert path.read_text("utf-8").startswith(f"# about the prompt\n{GRADE}evidence:\n")
+    assert len(load_card(path).evidence) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line"),
+    [
+        ("Grade the answer.", "Grade the reply.", "prompt, scale or settings have changed since"),
+        ("samples_per_item: 3", "samples_per_item: 5", "prompt, scale or settings have changed"),
+        ("model: luna", "model: sol", "measured with luna, not with sol"),
+    ],
+)
+def test_a_changed_prompt_setting_or_model_is_told(
+    tmp_path: Path, old: str, new: str, line: str
+) -> None:
+    path = write(tmp_path, GRADE + SECTION)
+    add_evidence(path, measured(load_card(path).digest))
+    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    lines = [*load_card(path).explain_staleness()]
+    assert len(lines) == 1
+    assert line in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        (f"{SCORE}judge: {{endpoint: {{base_url: 'http://x'}}}}\n", "has no address and no key"),
+        (f"{SCORE}judge: {{judge_api_key_env: KEY}}\n", "judge.judge_api_key_env: a card has no"),
+        (
+            "judge: {kind: jury, judges: {a: {endpoint: {api_key: x}}}}\n",
+            "judge.judges.a.endpoint.api_key",
+        ),
+        (f"{SCORE}judge: {{kind: rubric}}\n", "the file has a prompt, so expected prompt"),
+        ("judge: {kind: rule}\nprompts: x\n", "2: prompts: unknown; expected prompt, scale"),
+        (f"{SCORE}evidence: [{{by: guess}}]\n", "evidence.0.by: "),
+        (f"{SCORE}evidence: 3\n", "evidence: "),
+        (f"{SCORE}colour: red\n", "colour: unknown"),
+    ],
+)
+def test_a_wrong_card_is_one_line_with_file_and_line(
+    tmp_path: Path, text: str, problem: str
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ValueError, match=r"shop\.yaml:\d+: ") as error:
+        load_card(path)
+    assert problem in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_setting_that_the_kind_does_not_read_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, f"{SCORE}judge: {{strictness: 3}}\n")
+    with pytest.raises(ValueError, match="strictness"):
+        AnyJudgeSettings(judge=str(path))
+
+
+def test_files_are_looked_up_beside_the_card(tmp_path: Path) -> None:
+    path = write(tmp_path, "judge: {kind: rule, rule: 'own.py:score'}\n")
+    assert load_card(path).section["rule"] == f"{tmp_path / 'own.py'}:score"
+    assert "own.py:score" in load_card(path).to_yaml()
+    assert str(tmp_path) not in load_card(path).to_yaml()
