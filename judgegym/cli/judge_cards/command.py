@@ -86,9 +86,10 @@ def _load(path: Path) -> JudgeCard:
 
 def _show(options: argparse.Namespace) -> int:
     from judgegym.engine import terminal
+    from judgegym.judges.scorers.registry import DEFAULT_KIND
 
     card = _load(options.file)
-    kind = card.section.get("kind", "rubric")
+    kind = card.section.get("kind", DEFAULT_KIND)
     terminal.say(f"judge     {kind}, model {card.model or 'of the command'}")
     terminal.say(f"digest    {card.digest}")
     if card.imported is not None:
@@ -129,6 +130,8 @@ def _export(options: argparse.Namespace) -> int:
 
 
 def _import(options: argparse.Namespace) -> int:
+    from pydantic import ValidationError
+
     from judgegym.cli.judge_cards.formats import FORMATS, find_format, read_values
     from judgegym.cli.judge_cards.imports import ImportNotes
     from judgegym.engine import terminal
@@ -153,9 +156,11 @@ def _import(options: argparse.Namespace) -> int:
             not_carried=tuple(notes.not_carried),
         )
         card = judge.make_card(note, rule_file.name)
-    except ValueError as error:
-        message = str(error).partition("\n")[0]
+    except ValidationError as error:
+        message = error.errors(include_input=False)[0]["msg"].removeprefix("Value error, ")
         raise SettingsError(f"{path}: {message}") from None
+    except ValueError as error:
+        raise SettingsError(f"{path}: {error}") from None
     _check_new(out)
     if judge.code:
         _write_new(rule_file, judge.code)

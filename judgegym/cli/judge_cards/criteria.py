@@ -16,6 +16,8 @@ from judgegym.cli.judge_cards.imports import (
     NotCarriedError,
 )
 from judgegym.judges.checklists.criteria import read_criteria
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
+from judgegym.judges.scorers.registry import built_in_kind
 
 _OWN_WORDS = "prompt: the checklist judge's own words around the criteria"
 _AGENTS = ("claude-code", "codex", "jev")
@@ -219,7 +221,11 @@ def import_rubric_rows(values: Any, fields: FieldNames, notes: ImportNotes) -> I
         return _make_judge("", criteria, formula, "", notes)
     notes.differs.append(_OWN_WORDS)
     notes.differs.append("criteria: they stay in the rows; score this file with the card")
-    section = {"kind": "checklist", "formula": formula, "criteria_per_call": 1}
+    section = {
+        "kind": built_in_kind(ChecklistJudgeSettings),
+        "formula": formula,
+        "criteria_per_call": 1,
+    }
     return ImportedJudge("", {}, section)
 
 
@@ -256,7 +262,7 @@ def _make_judge(
         raise NotCarriedError(f"criteria: {error}") from None
     notes.differs.append(_OWN_WORDS)
     section: dict[str, Any] = {
-        "kind": "checklist",
+        "kind": built_in_kind(ChecklistJudgeSettings),
         "formula": formula,
         "criteria_per_call": 1,
         "criteria": criteria,

@@ -9,6 +9,7 @@ from typing import Any
 from judgegym.judges.prompt_files.card import ImportNote, JudgeCard
 from judgegym.judges.prompt_files.file import PromptFile
 from judgegym.judges.prompt_files.lines import PlaceholderName
+from judgegym.judges.scorers.registry import PROMPT_KIND
 
 FieldNames = Mapping[str, PlaceholderName]
 """The placeholder of each column of the foreign rows."""
@@ -67,7 +68,7 @@ class ImportedJudge:
         """The judge as a part of another."""
         if not self.prompt:
             return _rename_kind(self.judge)
-        return {**_rename_kind(self.judge), "judge": "prompt", "judge_prompt": dict(self.prompt)}
+        return {**_rename_kind(self.judge), "judge": PROMPT_KIND, "judge_prompt": dict(self.prompt)}
 
     def make_card(self, note: ImportNote, rule_file: str) -> JudgeCard:
         """Make the card.

@@ -22,6 +22,9 @@ from judgegym.cli.judge_cards.imports import (
     NotCarriedError,
 )
 from judgegym.cli.judge_cards.templates import Piece, make_prompt, split_template
+from judgegym.judges.parts.composite import CompositeJudgeSettings
+from judgegym.judges.rules.settings import RuleSettings
+from judgegym.judges.scorers.registry import built_in_kind
 
 _PLACEHOLDER = re.compile(r"\{\{\s*(?P<name>[^{}]*?)\s*\}\}")
 _TEXT_TYPES = ("text", "input_text", "output_text")
@@ -274,7 +277,7 @@ def score(response, task):
 
 
 def _make_rule(values: Mapping[str, Any], code: str) -> ImportedJudge:
-    section = {"kind": "rule", "rule": f"{RULE_FILE}:score"}
+    section = {"kind": built_in_kind(RuleSettings), "rule": f"{RULE_FILE}:score"}
     return ImportedJudge(str(values.get("name", "")), {}, section, code)
 
 
@@ -304,7 +307,11 @@ def _import_multi(
         parts[name] = settings
     idle_names = [name for name in graders if name not in combination.weights]
     notes.not_carried += [f"graders.{name}: the formula does not read it" for name in idle_names]
-    section = {"kind": "composite", "combine": combination.combine, "reward": parts}
+    section = {
+        "kind": built_in_kind(CompositeJudgeSettings),
+        "combine": combination.combine,
+        "reward": parts,
+    }
     return ImportedJudge(str(values.get("name", "")), {}, section, code)
 
 

@@ -285,6 +285,9 @@ def add_evidence(path: Path, evidence: Evidence) -> None:
 
 
 def _end_line(value: yaml.Node, lines: list[str]) -> int:
-    """Return the line behind a section, which begins with a comment, another field or the end."""
+    """Return the line behind a section; comments before the next field are not of the section."""
     is_within_line = value.end_mark.column > 0
-    return min(len(lines), value.end_mark.line + int(is_within_line))
+    end = min(len(lines), value.end_mark.line + int(is_within_line))
+    while end > value.start_mark.line + 1 and lines[end - 1].lstrip()[:1] in ("", "#"):
+        end -= 1
+    return end
