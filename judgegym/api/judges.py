@@ -31,9 +31,10 @@ from judgegym.judges.parts.jury import JurySettings
 from judgegym.judges.parts.part import PartsDetail
 from judgegym.judges.parts.steps import StepsSettings
 from judgegym.judges.peers import DEFAULT_RUBRIC, PeerDetail, PeerJudgeSettings, PeerTaskJudge
+from judgegym.judges.prompt_files.card import load_card
 from judgegym.judges.prompt_files.file import Scale
 from judgegym.judges.prompt_files.judge import PromptDetail, PromptTaskJudge
-from judgegym.judges.prompt_files.settings import PromptJudgeSettings
+from judgegym.judges.prompt_files.settings import PromptJudgeSettings, parse_path
 from judgegym.judges.reward_models.judge import RewardDetail, RewardModelJudge, RewardModelSettings
 from judgegym.judges.rubrics.judge import RubricDetail, RubricTaskJudge
 from judgegym.judges.rubrics.prompt import Rubric, RubricJudgeSettings
@@ -42,6 +43,7 @@ from judgegym.judges.rules.settings import RuleSettings
 from judgegym.judges.scorers.fields import make_judge_task
 from judgegym.judges.scorers.opening import open_judge
 from judgegym.judges.scorers.registry import TASK_FIELDS, built_in_kind
+from judgegym.judges.scorers.sections import flat_settings
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import DataError, SettingsError
@@ -231,6 +233,7 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
                     f"{extra_name}: the prompt file {prompt} sets it; pass either a file or a "
                     "prompt with its scale"
                 )
+            settings = {**_card_settings(parse_path(prompt)), **settings}
         elif scale is None:
             raise SettingsError(
                 "scale: a prompt needs one, such as (1, 5), {'bad': 0, 'good': 1} or 'yes/no'"
@@ -286,6 +289,21 @@ class PromptJudge(OpenJudge[PromptDetail], settings=PromptJudgeSettings, factory
             baseline=check_optional_text(baseline, "baseline"),
             context=check_optional_text(context, "context"),
         )
+
+
+def _card_settings(path: Path) -> dict[str, object]:
+    """Return the settings of a card's judge; none for a plain prompt file, or a wrong one.
+
+    Raises:
+        SettingsError: the card is no prompt's.
+    """
+    try:
+        card = load_card(path)
+    except ValueError:
+        return {}  # the validation of judge_prompt explains it
+    if card.prompt_file is None:
+        raise SettingsError(f"prompt: {path} is the card of another kind of judge")
+    return {name: value for name, value in flat_settings(card.section).items() if name != "judge"}
 
 
 class ArenaHardJudge(OpenJudge[ArenaDetail], settings=ArenaJudgeSettings, factory=ArenaTaskJudge):

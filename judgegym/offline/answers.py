@@ -39,8 +39,7 @@ from judgegym.judges.core.prompt_format import (
 from judgegym.judges.core.seeding import make_generator
 from judgegym.judges.pairwise import RATING_PROMPT
 from judgegym.judges.parsing.verdict_parser import CRITIQUE
-from judgegym.judges.prompt_files.file import PromptFile, load_prompt_file
-from judgegym.judges.prompt_files.settings import parse_path
+from judgegym.judges.prompt_files.file import PromptFile
 from judgegym.judges.prompt_files.stand_in import make_prompt_format
 from judgegym.judges.scorers.own_kinds import load_python_file
 from judgegym.judges.scorers.registry import JUDGES, find_definition, is_kind
@@ -334,7 +333,8 @@ def load_prompts(reference: str) -> tuple[PromptFormat, ...]:
     if reference.startswith("{"):
         return (make_prompt_format(PromptFile.model_validate_json(reference)),)
     if is_prompt_file(reference):
-        return (make_prompt_format(load_prompt_file(parse_path(reference))),)
+        references = list_references({"judge": reference})
+        return (*chain.from_iterable(map(load_prompts, references)),)
     location, _, name = reference.rpartition(":")
     if not location and is_kind(name):
         return find_definition(name).prompts

@@ -18,7 +18,7 @@ _MOST_CHARACTERS = 10_000
 
 
 @dataclass(frozen=True)
-class Combination:
+class CarriedFormula:
     """How a composite judge combines its parts.
 
     Attributes:
@@ -30,7 +30,7 @@ class Combination:
     weights: Mapping[str, float]
 
 
-def convert_formula(formula: str, names: Collection[str]) -> Combination:
+def convert_formula(formula: str, names: Collection[str]) -> CarriedFormula:
     """Convert a formula over the names of graders.
 
     Raises:
@@ -45,17 +45,17 @@ def convert_formula(formula: str, names: Collection[str]) -> Combination:
     if isinstance(tree, ast.Call) and _function_name(tree) == "min" and not tree.keywords:
         arguments = [node.id for node in tree.args if isinstance(node, ast.Name)]
         if len(arguments) == len(tree.args) == len({*arguments}):
-            return Combination("min", dict.fromkeys(arguments, 1.0))
+            return CarriedFormula("min", dict.fromkeys(arguments, 1.0))
     factors = _list_factors(tree)
     if len(factors) > 1 and len(factors) == len({*factors}):
-        return Combination("product", dict.fromkeys(factors, 1.0))
+        return CarriedFormula("product", dict.fromkeys(factors, 1.0))
     weights = _linear_weights(tree)
     if weights is not None:
         constant = weights.pop("", 0.0)
         total = math.fsum(weights.values())
         is_mean = constant == 0 and min(weights.values(), default=-1) >= 0
         if is_mean and math.isclose(total, 1.0, rel_tol=1e-9):
-            return Combination("weighted_sum", weights)
+            return CarriedFormula("weighted_sum", weights)
     raise NotCarriedError(
         f"calculate_output: {formula}: a composite judge has weighted sums whose weights are at "
         "least 0 and add up to 1, products of graders, and min"

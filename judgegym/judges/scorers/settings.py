@@ -154,6 +154,8 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
             )
         if is_prompt_file(kind):
             return cls._expand_file({**values, "judge": PROMPT_KIND, "judge_prompt": kind})
+        if kind == PROMPT_KIND and is_prompt_file(values.get("judge_prompt")):
+            return cls._expand_file({**values, "judge": kind})
         if "judge" in values:
             return {**values, "judge": kind}
         return dict(values)
