@@ -83,6 +83,7 @@ def _run(words: list[str], prog: str) -> int:
 
 async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
     # Imported here, so that errors in settings come at once.
+    from judgegym_trials.attacks.evidence import check_card, write_evidence
     from judgegym_trials.attacks.report import AttackReport
     from judgegym_trials.attacks.results import FALSE_DISCOVERIES, measure_attacks, rows_needed
     from judgegym_trials.attacks.suite import select_attacks
@@ -98,6 +99,7 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     settings = loaded.settings
     folder = resolve_folder(settings, settings.out, command="attack", data="a data set")
     attacks = select_attacks(settings.attacks, settings.only)
+    card = check_card(settings)
     if folder is not None and not settings.plan:
         check_folder(folder, resume=settings.resume)
     tasks = read_tasks(settings, with_responses=not settings.without_responses)
@@ -135,6 +137,8 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         calls += sum(len(sample.run.judge_calls or ()) for sample in samples)
     names = [attack.name for attack in left_out]
     judge = judged.judge
+    if card is not None and settings.card is not None:
+        write_evidence(settings.card, card, judge, targets, results)
     return _write_results(
         AttackReport(settings, judge, len(targets), results, names, calls, notes), folder, judged
     )

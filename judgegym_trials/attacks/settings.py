@@ -24,6 +24,9 @@ class AttackSettings(RowsSettings):
     out: Path | None = operational(None, group="data")
     """Write attack.json, the page attack.html, and the judged rows with their run into this
     folder."""
+    card: Path | None = operational(None, group="data")
+    """Add the result to this card, a judge's file; it must have the prompt of the judge under
+    attack."""
     limit: int | None = operational(None, group="data", ge=1)
     """Use only the first rows, at most this many. Each row is judged twice, and once under each
     attack.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judgegym.judges.prompt_files.card import JudgeCard, add_evidence, load_card
+from judgegym.judges.prompt_files.card import JudgeCard, add_evidence, load_matching_card
 from judgegym.judges.prompt_files.evidence import Evidence, Figure, digest_bytes
 from judgegym.judges.prompt_files.file import PromptFile
 from judgegym.llm import wire
@@ -20,27 +20,13 @@ def write_evidence(path: Path, run: SavedRun, result: Audit) -> None:
     Raises:
         SettingsError: the card cannot be read or written, or the run had another prompt.
     """
+    prompt = run.judge_settings.get("judge_prompt")
     try:
-        card = load_card(path)
-        _check_prompt(card, run)
+        judged_by = None if prompt is None else PromptFile.model_validate(prompt)
+        card = load_matching_card(path, judged_by, str(run.path))
         add_evidence(path, _make_evidence(card, run, result))
     except ValueError as error:
         raise SettingsError(f"--card: {error}") from None
-
-
-def _check_prompt(card: JudgeCard, run: SavedRun) -> None:
-    """Check that the run has judged by the card's prompt.
-
-    Raises:
-        ValueError: it has judged by another one, or the card has none.
-    """
-    if card.prompt_file is None:
-        raise ValueError("only a card with a prompt can be compared with the run's settings")
-    judge_prompt = run.judge_settings.get("judge_prompt")
-    if judge_prompt is None or PromptFile.model_validate(judge_prompt) != card.prompt_file:
-        raise ValueError(
-            f"{run.path} has not judged by this card's prompt, or not by its present one"
-        )
 
 
 def _make_evidence(card: JudgeCard, run: SavedRun, result: Audit) -> Evidence:

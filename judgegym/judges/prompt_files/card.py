@@ -258,6 +258,25 @@ def _sort_names(value: Any) -> Any:
     return value
 
 
+def load_matching_card(path: Path, prompt: PromptFile | None, source: str) -> JudgeCard:
+    """Read the card of a judge that has judged, or is about to.
+
+    Args:
+        path: the card.
+        prompt: the prompt of that judge; `None` for a judge of another kind.
+        source: where that judge stands, for messages.
+
+    Raises:
+        ValueError: the card cannot be read, has no prompt, or another one.
+    """
+    card = load_card(path)
+    if card.prompt_file is None:
+        raise ValueError(f"{path}: only a card with a prompt can be compared with {source}")
+    if prompt != card.prompt_file:
+        raise ValueError(f"{path}: {source} has another prompt than this card has now")
+    return card
+
+
 def add_evidence(path: Path, evidence: Evidence) -> None:
     """Add evidence to a card's file; its other text stays as it is written.
 
