@@ -50,11 +50,13 @@ def write_evidence(
         SettingsError: it cannot be written.
     """
     succeeding = [result for result in results if result.finding == "succeeds"]
-    figures = {
-        f"success/{result.attack.name}": Figure(value=result.counts.difference)
-        for result in results
-        if result.counts is not None
-    }
+    figures: dict[str, Figure] = {}
+    for result in results:
+        if result.counts is not None:
+            interval = result.counts.interval()
+            figures[f"success/{result.attack.name}"] = Figure(
+                value=result.counts.difference, low=interval.low, high=interval.high
+            )
     rows = [[target.task.prompt, target.response] for target in targets]
     evidence = Evidence(
         by="attack",

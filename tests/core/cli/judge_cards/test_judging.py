@@ -10,9 +10,10 @@ import pytest
 
 from judgegym.cli.judge_cards import command
 from judgegym.judges.prompt_files.card import load_card
+from judgegym_trials.attacks.command import main as attack
 from judgegym_trials.audit.command import main as audit
-from tests.command import serving
-from tests.core.datasets.scoring import Scoring
+from tests.command import called, clean_environment, serving
+from tests.core.datasets.scoring import Scoring, score
 from tests.scripted import Json
 
 LABEL = {
@@ -92,8 +93,6 @@ def test_a_card_of_any_kind_runs_offline(tmp_path: Path) -> None:
     with serving(reply) as judge:
         scoring = Scoring(tmp_path, judge)
         scoring.data.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS), "utf-8")
-    from tests.core.datasets.scoring import score
-
     score(scoring.data, "--out", scoring.out, "--judge", card, "--offline").successful()
     assert len(scoring.rows) == len(ROWS)
 
@@ -121,3 +120,18 @@ def test_an_audit_becomes_evidence_and_a_changed_prompt_is_told(
     assert "have changed since" in capsys.readouterr().out
     assert audit([str(scoring.out), "--card", str(card)]) == 2
     assert "has another prompt than this card has now" in capsys.readouterr().err
+
+
+def test_attacks_become_evidence(tmp_path: Path) -> None:
+    card = import_card(tmp_path, LABEL)
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in ROWS), "utf-8")
+    words = [str(data), f"--judge={card}", f"--card={card}", f"--out={tmp_path / 'out'}"]
+    ended = called(
+        lambda: attack([*words, "--offline", "--only=constant_answer"], prog="judgegym attack"),
+        clean_environment(),
+    )
+    assert ended.code in (0, 4), ended.err
+    evidence = load_card(card).evidence[0]
+    assert (evidence.by, evidence.rows) == ("attack", len(ROWS))
+    assert evidence.judge == load_card(card).digest
