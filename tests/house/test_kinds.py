@@ -21,6 +21,7 @@ judge), the usual kind of a part, and the judge of verifiers' groups."""
 REGISTRY = "judgegym/judges/scorers/registry.py"
 NO_KINDS: Mapping[str, tuple[str, ...]] = {
     "judgegym/api/results.py": ("aspect",),  # the first word of a column
+    "judgegym/cli/judge_cards/openai_graders.py": ("rule",),  # a setting
     "judgegym/data/pairs.py": ("choice",),  # of a benchmark: one right answer, or ties
     "judgegym/datasets/rows/questions.py": ("aspect",),  # a kind of question
     "judgegym/datasets/score/verdicts.py": ("aspect",),  # a kind of question
@@ -38,6 +39,7 @@ NO_KINDS: Mapping[str, tuple[str, ...]] = {
     "judgegym/eval_environments/pairwise_judgement_environment.py": ("choice",),  # of a benchmark
     "judgegym/judges/config/removed_values.py": ("cascade",),  # a setting
     "judgegym/judges/parsing/labels.py": ("choice",),  # a form of structured output
+    "judgegym/judges/prompt_files/card.py": ("rule",),  # a setting
     "judgegym/judges/tournament/schedule.py": ("choice",),  # a kind of game
     "judgegym/monitoring/monitor.py": ("cascade",),  # an entry of a file
     "judgegym/reports/compare/audits.py": ("choice",),  # what a label is

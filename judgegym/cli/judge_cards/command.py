@@ -34,7 +34,12 @@ def main(argv: Sequence[str], *, prog: str) -> int:
         The exit code: 0; 2 for a file that cannot be used; 4 if `check` finds evidence of another
         prompt or model.
     """
-    options = make_parser(prog).parse_args(argv)
+    parser = make_parser(prog)
+    options = parser.parse_args(argv)
+    if options.action != "import":
+        for name in ("out", "format", "field"):
+            if getattr(options, name):
+                parser.error(f"--{name} belongs to import, not to {options.action}")
     actions: Mapping[str, Callable[[argparse.Namespace], int]] = {
         "show": _show,
         "check": _check,
@@ -47,14 +52,21 @@ def main(argv: Sequence[str], *, prog: str) -> int:
 def make_parser(prog: str) -> argparse.ArgumentParser:
     """Return the command's parser."""
     parser = OneLineParser(prog, _ABOUT)
-    parser.add_argument("action", choices=("show", "check", "export", "import"), metavar="ACTION")
+    actions = ("show", "check", "export", "import")
+    listed = ", ".join(actions)
+    parser.add_argument("action", choices=actions, metavar="ACTION", help=f"one of {listed}")
     parser.add_argument(
         "file", type=Path, metavar="FILE", help="a card or a prompt file; of import, any format"
     )
     parser.add_argument(
         "--out", type=Path, metavar="CARD", help="import: the card (default: FILE's name, .yaml)"
     )
-    parser.add_argument("--format", metavar="NAME", help="import: FILE's format")
+    parser.add_argument(
+        "--format",
+        metavar="NAME",
+        help="import: FILE's format, if it cannot be recognised: openai, rewardkit, verifiers, "
+        "verifiers_prompt, autorubric, rubric_rows or inspect",
+    )
     parser.add_argument(
         "--field",
         action="append",

@@ -6,6 +6,7 @@ data sets as read in November 2026.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -103,21 +104,30 @@ def _list_levels(entry: Mapping[str, Any], path: str) -> list[str]:
         return []
     if kind == "rubric":
         return [str(level) for level in _require_list(entry, "levels", path)]
-    if kind == "likert":
-        low, high = 1, entry.get("points", 5)
-    elif kind == "numeric":
-        low, high = entry.get("min"), entry.get("max")
-    else:
-        raise NotCarriedError(
-            f"{path}.type: expected binary, likert, numeric or rubric, found {kind!r}"
-        )
-    is_whole = all(isinstance(end, int) and not isinstance(end, bool) for end in (low, high))
-    if not is_whole or not 1 <= high - low < _MOST_LEVELS:
+    low, high = _read_ends(entry, kind, path)
+    has_steps = low == int(low) and high == int(high)
+    if not has_steps or not 1 + (kind == "numeric") <= high - low < _MOST_LEVELS:
         raise NotCarriedError(
             f"{path}: {kind} from {low} to {high}: a criterion has at most {_MOST_LEVELS} levels, "
             "which are whole numbers"
         )
-    return [str(level) for level in range(low, high + 1)]
+    return [str(level) for level in range(int(low), int(high) + 1)]
+
+
+def _read_ends(entry: Mapping[str, Any], kind: str, path: str) -> tuple[float, float]:
+    """Return the lowest and the highest score of a likert or numeric criterion."""
+    if kind == "likert":
+        ends = (1, entry.get("points", 5))
+    elif kind == "numeric":
+        ends = (entry.get("min", 0.0), entry.get("max", 1.0))
+    else:
+        raise NotCarriedError(
+            f"{path}.type: expected binary, likert, numeric or rubric, found {kind!r}"
+        )
+    for end in ends:
+        if isinstance(end, bool) or not isinstance(end, int | float) or not math.isfinite(end):
+            raise NotCarriedError(f"{path}: {kind}: expected a number, found {end!r}")
+    return float(ends[0]), float(ends[1])
 
 
 def is_autorubric(values: object) -> bool:

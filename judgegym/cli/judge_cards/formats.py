@@ -123,11 +123,11 @@ def _parse(text: str, suffix: str) -> Any:
 
 
 def _parse_toml(text: str) -> Any:
-    if sys.version_info < (3, 11):
-        raise ValueError("TOML is read with Python 3.11 or later")
-    import tomllib
+    if sys.version_info >= (3, 11):
+        import tomllib
 
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"expected TOML: {error}") from None
+        try:
+            return tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise ValueError(f"expected TOML: {error}") from None
+    raise ValueError("TOML is read with Python 3.11 or later")

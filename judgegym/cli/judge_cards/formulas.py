@@ -88,8 +88,9 @@ def _list_factors(node: ast.expr) -> list[str]:
 def _linear_weights(node: ast.expr) -> dict[str, float] | None:
     """Return the weight of each name, and the constant as that of `""`; `None` if not linear."""
     if isinstance(node, ast.Constant):
-        is_number = isinstance(node.value, int | float) and not isinstance(node.value, bool)
-        return {"": float(node.value)} if is_number else None
+        if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+            return None
+        return {"": float(node.value)}
     if isinstance(node, ast.Name):
         return {node.id: 1.0}
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):

@@ -76,8 +76,8 @@ def test_evidence_before_another_section_is_replaced_alone(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("old", "new", "line"),
     [
-        ("Grade the answer.", "Grade the reply.", "prompt, scale or settings have changed since"),
-        ("samples_per_item: 3", "samples_per_item: 5", "prompt, scale or settings have changed"),
+        ("Grade the answer.", "Grade the reply.", "settings have changed"),
+        ("samples_per_item: 3", "samples_per_item: 5", "settings have changed"),
         ("model: luna", "model: sol", "measured with luna, not with sol"),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_changed_prompt_setting_or_model_is_told(
 ) -> None:
     path = write(tmp_path, GRADE + SECTION)
     add_evidence(path, measured(load_card(path).digest))
-    path.write_text(path.read_text("utf-8").replace(old, new), "utf-8")
+    path.write_text(path.read_text("utf-8").replace(old, new, 1), "utf-8")
     lines = [*load_card(path).explain_staleness()]
     assert len(lines) == 1
     assert line in lines[0]
@@ -95,13 +95,13 @@ def test_a_changed_prompt_setting_or_model_is_told(
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        (f"{SCORE}judge: {{endpoint: {{base_url: 'http://x'}}}}\n", "has no address and no key"),
-        (f"{SCORE}judge: {{judge_api_key_env: KEY}}\n", "judge.judge_api_key_env: a card has no"),
+        (f"{SCORE}judge: {{endpoint: {{base_url: 'http://x'}}}}\n", "judge.endpoint.base_url"),
+        (f"{SCORE}judge: {{judge_api_key_env: KEY}}\n", "judge.judge_api_key_env"),
         (
             "judge: {kind: jury, judges: {a: {endpoint: {api_key: x}}}}\n",
             "judge.judges.a.endpoint.api_key",
         ),
-        (f"{SCORE}judge: {{kind: rubric}}\n", "the file has a prompt, so expected prompt"),
+        (f"{SCORE}judge: {{kind: rubric}}\n", "expected prompt"),
         ("judge: {kind: rule}\nprompts: x\n", "2: prompts: unknown; expected prompt, scale"),
         (f"{SCORE}evidence: [{{by: guess}}]\n", "evidence.0.by: "),
         (f"{SCORE}evidence: 3\n", "evidence: "),
