@@ -142,7 +142,7 @@ def import_autorubric(values: Any, fields: FieldNames, notes: ImportNotes) -> Im
     Raises:
         NotCarriedError: there are no criteria.
     """
-    entries = values.get("criteria") if isinstance(values, Mapping) else values
+    entries: Any = values.get("criteria") if isinstance(values, Mapping) else values
     if isinstance(values, Mapping):
         notes.check_names(values, ("criteria", "name"), "")
     if not _are_entries(entries, "requirement"):
