@@ -117,7 +117,7 @@ class MessagesEndpoint:
             assert request.headers["anthropic-version"] and "Authorization" not in request.headers
             check_request(body)
         except (AssertionError, ValueError, KeyError) as error:
-            self.fault = AssertionError(f"not a request of the Messages API: {error!r}")
+            self.fault = AssertionError(f"no request to this API: {error!r}")
             return self._error(400, repr(error))
         marks = _marks(body)
         read = max((size for digest, size in marks if digest in self._kept), default=0)

@@ -19,7 +19,7 @@ async def stopped(lab: Lab, *argv: str) -> Ended:
     with lab.started(*argv) as started:
         await until(
             lambda: bool(lab.policy.asked) or started.process.poll() is not None,
-            "the policy is asked",
+            "a policy request",
         )
         assert started.process.poll() is None, started.ended().said
         started.send(signal.SIGTERM)

@@ -169,7 +169,7 @@ def _of_python(words: tuple[str, ...], files: Collection[str]) -> str:
     path = ROOT / words[0]
     if not path.is_file():
         assert "/" not in words[0], f"no such file: {words[0]}"
-        return f"a file of the reader's: {words[0]}"
+        return f"the reader's file: {words[0]}"
     beside = sorted(path.parent.glob("*.py")) if path.parent != ROOT / "examples" else [path]
     return _of_imports(
         {name for each in beside for name in imported(ast.parse(each.read_text(encoding="utf-8")))}

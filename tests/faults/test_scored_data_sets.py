@@ -158,7 +158,7 @@ def test_a_disk_that_is_full_in_mid_run_or_at_the_end_loses_nothing(
 
         asked = len(judge.requests)
         assert asked <= DISTINCT + AT_ONCE
-        (tmp_path / ".scored.jsonl.ab1_cd2e").write_text("a file that a killed process was writing")
+        (tmp_path / ".scored.jsonl.ab1_cd2e").write_text("half a file")
         assert score(*words, "--resume").code == 0
         assert len(judge.requests) == asked
     assert out.read_bytes() == whole
@@ -187,7 +187,7 @@ def test_nothing_is_left_of_a_run_with_the_stand_in(
         assert len(stand_ins) == 1
         started.send(number)
         assert started.ended().code == (-number if number is signal.SIGKILL else 128 + number)
-        eventually(lambda: not Path(f"/proc/{stand_ins[0]}").exists(), "the end of the stand-in")
+        eventually(lambda: not Path(f"/proc/{stand_ins[0]}").exists(), "no stand-in runs")
 
 
 @pytest.mark.parametrize("flags", [(), ("--resume",)])

@@ -48,7 +48,7 @@ async def one_batch(
 
 
 def unused(request: Json, number: int) -> str:
-    raise AssertionError("there is no judge besides the policy")
+    raise AssertionError("an unexpected request")
 
 
 @pytest.mark.parametrize(

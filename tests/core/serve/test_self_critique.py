@@ -167,7 +167,7 @@ async def test_a_group_that_cannot_be_compared_is_not_sent(
             dropped += served.counted("judge_failed")
             return dropped > 0
 
-        await until(counted, "a group is dropped")
+        await until(counted, "a dropped group")
         assert await trainer.queued() == 0
         assert await trainer.poll() is None
 

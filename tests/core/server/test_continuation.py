@@ -63,7 +63,7 @@ FOUND: dict[str, list[tuple[str, str, str | None]]] = {
         (CHATML.replace("\n", " ") + FORGED, CHATML, FORGED),
         (CHATML.replace("What", "Who") + FORGED, CHATML, None),
     ],
-    "a response that cannot be told from the prompt is none": [
+    "a response whose beginning is unknown is none": [
         (f"{QUESTION} {ANSWER}", "Another prompt that has nothing to do with the query", None)
     ],
     "without a prompt all is the response unless a header says where it begins": [

@@ -159,7 +159,7 @@ async def test_whole_group_is_judged_once_more_where_a_verdict_is_missing_and_th
 
 async def test_group_is_not_judged_again_for_an_answer_that_no_call_was_about() -> None:
     """One that is too long would be too long again, and all others would be paid for twice."""
-    judge = Planted([{"a": 0.1, "b": 0.2, "c": None}], verdict="the scores of a and b")
+    judge = Planted([{"a": 0.1, "b": 0.2, "c": None}], verdict="scores for a and b")
     found = await judged(judge, "a", "b", "c")
     assert scores(found) == [0.1, 0.2, None]
     assert (found.together.calls, found.together.is_again) == (1, False)

@@ -71,7 +71,7 @@ def test_few_groups_are_counted_and_nothing_is_told(arena: Arena) -> None:
     assert [pair["first"] for pair in pairs] == [[1.0, -1.0, -1.0, -1.0]] * 2
     assert [pair["second"] for pair in pairs] == [pair["first"] for pair in pairs]
     (report,) = lines(arena, "signal")
-    assert report["left_out"] == "2 groups are too few to tell; expected 32 or more"
+    assert report["left_out"].startswith("2 groups") and "32" in report["left_out"]
     numbers = values(arena)
     assert numbers["train/signal_groups"] == 2
     assert numbers["train/signal_calls"] == 2 * CALLS
@@ -105,7 +105,7 @@ def test_without_the_setting_no_group_is_judged_again(arena: Arena) -> None:
 @pytest.mark.parametrize(
     ("flags", "problem"),
     [
-        (("--env.signal_groups=10",), "expected 0 (off) or at least 32"),
+        (("--env.signal_groups=10",), "at least 32"),
         (
             (TWICE, "--env.group_size=1", "--env.ensure_scores_are_not_same=False"),
             "two completions",

@@ -58,6 +58,4 @@ def test_no_stand_in_outlives_the_command(
         (run,) = (tmp_path / "runs").iterdir()
         words = resume_command(ended)
         assert words[-2:] == [f"--env.data_dir_to_save_evals=runs/{run.name}", "--resume"]
-    eventually(
-        lambda: not any(is_running(child) for child in stand_ins), "the end of the stand-ins"
-    )
+    eventually(lambda: not any(is_running(child) for child in stand_ins), "no stand-in runs")

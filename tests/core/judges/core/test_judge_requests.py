@@ -94,7 +94,7 @@ VERDICT = '{"reason": "so", "verdict": 1}'
             "[FEEDBACK] fine [SCORE] 4",
             2,
             "49c23e9a510f9c6f05d6b2207764f7ea51c2e12c25e51f1161a82e6fd5fa36f5",
-            id="rubric with a prompt of its own",
+            id="rubric with its own prompt",
         ),
         pytest.param(
             PeerTaskJudge,

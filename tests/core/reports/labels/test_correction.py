@@ -237,7 +237,7 @@ def test_labels_of_the_run_by_its_digests_are_taken(tmp_path: Path) -> None:
     assert (
         correct_run(run, labelled(tmp_path, drawn, label(0, 1.0), label(1, 0.0))).whole.labels == 2
     )
-    drawn["drawn"]["run"] = "of the same rows, one of which failed in this run"
+    drawn["drawn"]["run"] = "these rows and a failed one"
     lines = [label(n, 1.0, row=digests[f"row-{n}"]) for n in range(2)]
     assert correct_run(run, labelled(tmp_path, drawn, *lines)).whole.labels == 2
 

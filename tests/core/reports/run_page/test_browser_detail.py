@@ -76,7 +76,7 @@ def test_answer_and_baseline_are_side_by_side_and_stacked_on_a_phone(
     for width in (1200, 375):
         with opened(browser, path, (summary("a"), detail("a")), width=width) as seen:
             seen.page.wait_for_selector(".column")
-            assert text_of(seen, "answer") == "The answer to a"
+            assert text_of(seen, "answer").endswith("answer to a")
             assert text_of(seen, "baseline") == "The baseline's answer to a"
             places[width] = [column.bounding_box() for column in seen.page.locator(".column").all()]
             seen.assert_clean()
@@ -411,7 +411,7 @@ def test_a_printed_item_is_whole_and_without_controls(browser: Any, path: Path) 
         seen.page.wait_for_selector(".text-box")
         seen.page.emulate_media(media="print")
         assert not seen.page.is_visible("#item-bar")
-        assert seen.page.is_visible("text=The answer to a")
+        assert seen.page.is_visible("text=answer to a")
 
 
 @pytest.mark.parametrize("is_scored", [False, True])

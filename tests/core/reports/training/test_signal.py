@@ -5,7 +5,7 @@ from __future__ import annotations
 from judgegym.llm.wire import JSON
 from judgegym.reports.training.history import MonitorHistory
 
-ADVICE = "a second vote for every completion: 4.0 further calls per group, agreement 0.71 → 0.77"
+ADVICE = "vote twice: 4.0 calls, 0.71 → 0.77"
 
 
 def report(step: int, share: float) -> dict[str, JSON]:
@@ -33,5 +33,5 @@ def test_reports_of_the_meter_are_charts_with_their_interval_and_the_advice() ->
 
 def test_a_report_without_a_number_is_no_chart() -> None:
     history = MonitorHistory()
-    history.add({"signal": {"step": 1, "left_out": "2 groups are too few to tell", "measured": 2}})
+    history.add({"signal": {"step": 1, "left_out": "2 groups", "measured": 2}})
     assert history.state()["charts"] == []

@@ -185,9 +185,9 @@ async def test_judgment_outlives_its_callers_and_a_repeated_request_finds_it() -
 async def test_empty_response_takes_a_place_is_answered_at_once_and_no_judge_sees_it() -> None:
     hall = Hall()
     empty = await hall.join(member(0, " \n"))
-    fault = await hall.join(replace(member(1, ""), fault="there is no response in it"))
+    fault = await hall.join(replace(member(1, ""), fault="it has no response"))
     assert (empty.status, empty.score) == ("invalid_completion", None)
-    assert fault.explanation == "there is no response in it"
+    assert fault.explanation == "it has no response"
     alone = await hall.join(member(2))
     assert alone.explanation.startswith("3 of 3 members came")
     assert ", 2 of them" in alone.explanation and "nothing to judge" in alone.explanation
