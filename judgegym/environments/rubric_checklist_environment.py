@@ -343,7 +343,7 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
         if sample.detail is not None:
             for criterion in sample.detail.criteria:
                 if criterion.value is not None:
-                    verdicts[criterion.name] = criterion.value == 1.0
+                    verdicts[criterion.name] = criterion.is_met
         names = [criterion.name for criterion in task.criteria if criterion.name in task.golds]
         return [
             ComparedVerdict(name, verdicts.get(name), verdicts.get(name), task.golds[name])

@@ -19,6 +19,13 @@ from string import ascii_uppercase
 from judgegym.judges import prompts
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import failed_judgment
+from judgegym.judges.core.decisions import (
+    Decision,
+    DecisionForm,
+    DecisionQuestion,
+    StateTexts,
+    least_probability,
+)
 from judgegym.judges.core.delimiters import TITLES, Lookalikes, Prompt, describe_sections
 from judgegym.judges.core.group import AnswerCollector
 from judgegym.judges.core.images import show_images
@@ -163,11 +170,37 @@ def rating_prompt(
 class ChoiceDetail:
     """Index of the best answer, from 0, and the judge's whole text.
 
-    The index is `None` without a verdict.
+    The index is `None` without a verdict. A decision model gives each answer's probability to be the
+    best, in their order.
     """
 
     best: int | None
     text: str
+    probabilities: tuple[float, ...] = ()
+
+
+_TYPED_INSTRUCTIONS = (
+    "Which response answers the prompt best? Consider helpfulness, relevance, accuracy, depth and "
+    "level of detail. Neither the order nor the length of the responses counts."
+)
+"""The question to a decision model."""
+
+
+class DecidedLetter(str):
+    """A decision model's letter, with the probability of each letter."""
+
+    probabilities: Mapping[str, float]
+
+    def __new__(cls, decision: Decision) -> DecidedLetter:
+        """Take the likeliest letter."""
+        letter = super().__new__(cls, decision.label)
+        letter.probabilities = decision.probabilities
+        return letter
+
+
+def _read_decision(decisions: Sequence[Decision]) -> str:
+    (decision,) = decisions
+    return DecidedLetter(decision)
 
 
 _ALL_EQUAL: Judgment[ChoiceDetail] = Judgment(
@@ -180,8 +213,11 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
 
     The score is the index of the best, from 0; the label is its letter.
 
-    One call scores all responses to a task: the chosen one and its equals get 1, the others 0.
+    One call scores all responses to a task: the chosen one and its equals get 1, the others 0. With
+    a decision model each response's score is its probability to be the best.
     """
+
+    unread_with_decisions = frozenset[str]()
 
     def questions(self, task: JudgeTask) -> Sequence[Question[str]]:
         """Ask for the letter of the best response.
@@ -206,7 +242,21 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         prompt = choice_prompt(
             task.prompt, task.responses, system_prompt=system_prompt, shared=shared
         )
-        return Question(name, prompt, choice_letter.bind(letters), choice_form(letters))
+        typed = DecisionQuestion(
+            "choice", _TYPED_INSTRUCTIONS, labels=tuple((letter, None) for letter in letters)
+        )
+        return Question(
+            name,
+            prompt,
+            choice_letter.bind(letters),
+            choice_form(letters),
+            decision=DecisionForm([typed], _read_decision),
+        )
+
+    def state_texts(self, task: JudgeTask) -> StateTexts:
+        """Return the prompt, and the responses by their letters."""
+        responses = dict(zip(LETTERS, task.responses, strict=False))
+        return {"prompt": task.prompt, "responses": responses}
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[str]]) -> Judgment[ChoiceDetail]:
         """Take the letter."""
@@ -214,13 +264,22 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         call = replies.last
         if call.value is None:
             return failed_judgment(replies.calls, detail=ChoiceDetail(None, call.text))
-        best = LETTERS.index(call.value)
+        letter = str(call.value)
+        best = LETTERS.index(letter)
+        probabilities = dict[str, float]()
+        explanation = split_explanation(call.text)[1]
+        confidences = dict[str, float]()
+        if isinstance(call.value, DecidedLetter):
+            probabilities, explanation = {**call.value.probabilities}, call.text
+            confidences = least_probability([probabilities[letter]])
+        shares = tuple(probabilities.get(name, 0.0) for name in LETTERS[: len(task.responses)])
         return Judgment(
             float(best),
             Status.OK,
-            call.value,
-            split_explanation(call.text)[1],
-            detail=ChoiceDetail(best, call.text),
+            letter,
+            explanation,
+            detail=ChoiceDetail(best, call.text, shares if probabilities else ()),
+            confidences=confidences,
         )
 
     def check(self, task: JudgeTask) -> None:
@@ -266,9 +325,10 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
                 meaning = _explain_letters(task, answers)
                 words = f"{meaning}\n\n{judgment.explanation}"
                 label = "best" if is_best else "not the best"
-                member_judgment = replace(
-                    judgment, score=float(is_best), label=label, explanation=words
-                )
+                score = float(is_best)
+                if judgment.detail.probabilities:
+                    score = judgment.detail.probabilities[position]
+                member_judgment = replace(judgment, score=score, label=label, explanation=words)
             result = make_response_judgment(
                 member_judgment,
                 member_judgment.score,
@@ -347,4 +407,5 @@ JUDGE = JudgeDefinition(
     ChoiceTaskJudge,
     (CHOICE_PROMPT,),
     most_together=MOST_CHOICES,
+    confidences=frozenset(("probability",)),
 )

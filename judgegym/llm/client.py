@@ -155,7 +155,13 @@ class ChatClient(Transport):
         messages = [Message(role="user", content="Answer with one word: are you there?")]
         for longest in (1, self.settings.max_tokens):
             try:
-                return await self.chat(messages, max_tokens=longest, fresh=True, name="probe")
+                return await self.chat(
+                    messages,
+                    max_tokens=longest,
+                    extra=self.api.probe_fields,
+                    fresh=True,
+                    name="probe",
+                )
             except EndpointError as error:
                 drop_traceback(error)
                 failed = error
@@ -343,6 +349,8 @@ class ChatClient(Transport):
         seed: int | None,
     ) -> dict[str, JSON]:
         settings, parameters = self.settings, dict[str, JSON]()
+        if not self.api.takes_sampling:
+            return {**settings.extra_body, **(extra or {})}
         chosen = settings.temperature if temperature == "default" else temperature
         if chosen is not None:
             parameters["temperature"] = chosen

@@ -383,6 +383,8 @@ def collect_judgments(
                 for name in wordings
             },
         )
+        if settings.judge_api == "decisions":
+            judged_row = replace(judged_row, probability=_find_probability(of_repeats[0], settings))
         if SECOND in judged:
             judged_row = replace(
                 judged_row, scores=[scored.score for scored in judged[SECOND].by_uid[f"0/{number}"]]
@@ -415,6 +417,21 @@ def _find_winner(points: Sequence[float | None]) -> float | None:
     return float(values.index(max(values)))
 
 
+def _find_probability(group: Sequence[Sample[ScoreDetail]], settings: CalledAuditSettings) -> float:
+    """Return a decision model's probability of the first response of a pair, or of yes.
+
+    NaN for a verdict that has none, such as a score.
+    """
+    first = group[0]
+    components = _components(first)
+    is_aspect = settings.definition.judges_aspects and len(components) == 1
+    if compares_responses(settings.judge) and first.score is not None and len(group) > 1:
+        return first.score
+    if is_aspect and len(group) == 1 and first.score is not None:
+        return next(iter(components.values()))
+    return math.nan
+
+
 def _components(sample: Sample[ScoreDetail]) -> Mapping[str, float]:
     """Return the numbers that make up the score; none for a response without a score."""
     if sample.detail is None:
@@ -426,7 +443,7 @@ def _judge_label(sample: Sample[ScoreDetail], settings: AnyJudgeSettings) -> str
     """Return the judge's label; a single aspect's is yes or no."""
     components = _components(sample)
     if settings.definition.judges_aspects and len(components) == 1 and sample.score is not None:
-        if next(iter(components.values())):
+        if next(iter(components.values())) >= 0.5:  # a decision model's is a probability
             return "yes"
         return "no"
     if sample.score is not None:

@@ -29,6 +29,7 @@ from judgegym.llm.cost.budget import Budget
 from judgegym.llm.cost.images import count_image_tokens
 from judgegym.llm.errors import SettingsError
 from judgegym.llm.ledger import RequestRecord, current_component
+from judgegym.llm.providers.decisions import QUESTIONS, undecided_answer
 from judgegym.llm.responses.choices import choice_from_json
 from judgegym.llm.types import ChatResponse, ChatSettings
 from judgegym.llm.usage import count_once
@@ -234,6 +235,8 @@ class DryClient(ChatClient):
             texts, _ = record.read(body)
             dry.count(settings, messages, (), 0)
             return ChatResponse(tuple(map(Choice, texts)))
+        if self.api.name == "decisions":
+            return self._decide(messages, parameters[QUESTIONS])
         fields: dict[str, Any] = {**parameters, "messages": wire.messages_json(messages)}
         if record.part:  # of several completions that are asked for one by one, each is another
             fields.setdefault("seed", record.part)
@@ -246,6 +249,14 @@ class DryClient(ChatClient):
         record.received = len(choices)
         dry.count(settings, messages, choices, reply["usage"]["completion_tokens"])
         return ChatResponse(choices)
+
+    def _decide(self, messages: Sequence[Message], questions: JSON) -> ChatResponse:
+        """Count a request to a decision model, whose answers have no tokens of their own."""
+        by_name = wire.mapping_or_empty(questions)
+        shown = Message(role="user", content=wire.dumps(questions).decode())
+        self._dry.count(self.settings, [*messages, shown], (), 0)
+        answers = {name: undecided_answer(question) for name, question in by_name.items()}
+        return ChatResponse((Choice(wire.dumps(answers).decode(), None, "stop"),))
 
 
 def _parse_turn(name: str) -> int:

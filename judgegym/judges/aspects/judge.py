@@ -29,6 +29,13 @@ from judgegym.judges.aspects.prompt import (
     effective_strictness,
 )
 from judgegym.judges.core.calls import failed_judgment, join_errors
+from judgegym.judges.core.decisions import (
+    TRUE,
+    Decision,
+    DecisionForm,
+    DecisionQuestion,
+    least_probability,
+)
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
@@ -41,23 +48,28 @@ from judgegym.llm.wire import Choice
 
 
 class AspectVerdict(NamedTuple):
-    """Verdict in a judge's text, yes or no, with its reason if there is one."""
+    """Verdict in a judge's text, yes or no, with its reason if there is one.
+
+    A decision model's verdict has the probability of yes instead of a reason.
+    """
 
     yes: bool
     reason: str | None
+    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class CastVote:
     """Result of one judge call: verdict, reason, the judge's text, and the error.
 
-    The verdict is `None` if the call has none.
+    The verdict is `None` if the call has none; a decision model's has the probability of yes.
     """
 
     yes: bool | None
     reason: str | None
     text: str
     error: str | None = None
+    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +79,8 @@ class AspectDetail:
     Attributes:
         aspect: the name of the aspect.
         yes: the majority's verdict; `None` without a majority.
-        yes_share: share of yes among the votes with a verdict; `None` if no vote has one.
+        yes_share: share of yes among the votes with a verdict, or a decision model's probability of
+            yes; `None` if no vote has a verdict.
         agreement: share of those votes that agree with the majority; `None` without a majority, or
             if self-critique has reversed it.
         reason: the reasons of the majority, one per line.
@@ -115,7 +128,7 @@ def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None
     """Return the vote of a judge's text with this verdict, or with an error if it has none."""
     if verdict is None:
         return CastVote(None, None, text, error or "no verdict could be read")
-    return CastVote(verdict.yes, verdict.reason, text)
+    return CastVote(verdict.yes, verdict.reason, text, probability=verdict.probability)
 
 
 def count_votes(aspect: str, votes: Sequence[CastVote], strictness: int) -> AspectDetail:
@@ -134,6 +147,8 @@ def count_votes(aspect: str, votes: Sequence[CastVote], strictness: int) -> Aspe
     yes_share = None
     if verdicts:
         yes_share = yes / len(verdicts)
+        if with_verdict[0].probability is not None:
+            yes_share = with_verdict[0].probability
     leading_share = None
     if decided:
         leading_share = leading / len(verdicts)
@@ -170,6 +185,8 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
     The score is from 0 to 1, the label like `harmfulness=no coherence=yes`.
     """
 
+    unread_with_decisions = frozenset[str]()
+
     def check(self, task: JudgeTask) -> None:
         """Check the task's own aspects."""
         super().check(task)
@@ -178,6 +195,10 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
                 check_aspects(task.aspects)
             except ValueError as error:
                 raise TaskError(f"aspects: {error}") from error
+        aspects = self._aspects(task)
+        voted = next((entry.name for entry in aspects if self.settings.votes_on(entry) > 1), None)
+        if self.decides and voted is not None:
+            raise TaskError(f"aspects: a decision model is asked without votes, and {voted!r} has")
 
     def questions(self, task: JudgeTask) -> list[Question[AspectVerdict]]:
         """Ask about each aspect.
@@ -201,6 +222,9 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
                 component=aspect.name,
                 votes=votes,
                 missing=missing,
+                decision=DecisionForm(
+                    [DecisionQuestion("noul", aspect.definition)], _read_decision
+                ),
             )
             questions.append(question)
         return questions
@@ -226,10 +250,16 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
         values = {detail.aspect: float(detail.yes) for detail in details if detail.yes is not None}
         several = [detail for detail in details if len(detail.votes) > 1]
         shares = [detail.agreement for detail in several if detail.agreement is not None]
+        confidences = least_agreement(shares)
+        if self.decides:
+            yes_shares = [detail.yes_share for detail in details if detail.yes_share is not None]
+            confidences = least_probability([max(share, 1.0 - share) for share in yes_shares])
+            if self._scoring == "share":
+                values = dict(zip(values, yes_shares, strict=True))
         return replace(
             judgment,
             components=values,
-            confidences=least_agreement(shares),
+            confidences=confidences,
             verdicts=tuple(
                 NamedVerdict(aspect.name, aspect.polarity * aspect.weight, values.get(aspect.name))
                 for aspect in aspects
@@ -257,11 +287,18 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
             return self.settings.aspects
         return task.aspects
 
+    @property
+    def _scoring(self) -> AspectScoring:
+        """How verdicts count: a decision model's probabilities, unless `majority` is chosen."""
+        if self.decides and "scoring" not in self.settings.model_fields_set:
+            return "share"
+        return self.settings.scoring
+
     def _judge_decided(
         self, aspects: Sequence[Aspect], details: tuple[AspectDetail, ...]
     ) -> Judgment[PanelDetail]:
         """Return the judgment of aspects that all have a verdict."""
-        score, veto = combined_score(aspects, details, self.settings.scoring)
+        score, veto = combined_score(aspects, details, self._scoring)
         verdicts = [(detail.aspect, verdict_word(detail.yes), detail.reason) for detail in details]
         label = " ".join(f"{name}={verdict}" for name, verdict, _ in verdicts)
         reasons = "\n\n".join(f"{name}: {verdict}. {reason}" for name, verdict, reason in verdicts)
@@ -270,6 +307,11 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
 
 def _parse_choice(choice: Choice) -> ParsedVerdict[AspectVerdict] | None:
     return find_verdict(choice.text)
+
+
+def _read_decision(decisions: Sequence[Decision]) -> AspectVerdict:
+    (decision,) = decisions
+    return AspectVerdict(decision.label == TRUE, None, decision.expected)
 
 
 def _votes_to_majority(count: int, usable: Sequence[JudgeCall[AspectVerdict]]) -> int:
@@ -356,5 +398,5 @@ JUDGE = JudgeDefinition(
     AspectPanel,
     (ASPECT_PROMPT,),
     frozenset(("reference", "aspects", "context")),
-    confidences=frozenset(("votes",)),
+    confidences=frozenset(("votes", "probability")),
 )

@@ -11,6 +11,7 @@ The verdict of several votes is their middle one in the order of their values, t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,11 +34,25 @@ from judgegym.judges.checklists.prompt import (
     checklist_prompt,
 )
 from judgegym.judges.core.calls import NoVerdict, failed_judgment, join_errors
+from judgegym.judges.core.decisions import (
+    TRUE,
+    Decision,
+    DecisionForm,
+    DecisionQuestion,
+    describe_decision,
+    least_probability,
+)
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
-from judgegym.judges.parsing.criteria import CRITERIA_FORM, CriterionVerdict, criteria_fault
+from judgegym.judges.parsing.criteria import (
+    CRITERIA_FORM,
+    MET,
+    UNMET,
+    CriterionVerdict,
+    criteria_fault,
+)
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -58,7 +73,7 @@ class CriterionDetail:
         tags: its tags.
         verdict: `met`, `unmet`, `cannot_assess` or one of its options.
         value: from 0 to 1; `None` if it could not be assessed.
-        agreement: the share of votes with this verdict.
+        agreement: the share of votes with this verdict, or the probability of a decision model's.
         quote: the words of the submission that decided it, in the first vote with this verdict.
         reason: the reason of that vote.
         votes: the verdict of each vote.
@@ -74,6 +89,11 @@ class CriterionDetail:
     quote: str
     reason: str
     votes: tuple[str, ...]
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the verdict is met, or the best option."""
+        return self.value == 1.0 or self.verdict == MET
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +118,12 @@ class ChecklistDetail:
 
 
 class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, OrderedVerdicts]):
-    """Judge of submissions by lists of criteria."""
+    """Judge of submissions by lists of criteria.
+
+    A decision model is asked all criteria in one request.
+    """
+
+    unread_with_decisions = frozenset({"criteria_per_call", "cannot_assess"})
 
     def __init__(
         self, settings: ChecklistJudgeSettings, client: ChatClient, rubric: str | None = None
@@ -130,7 +155,8 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
     def questions(self, task: JudgeTask) -> list[Question[OrderedVerdicts]]:
         """Ask about `criteria_per_call` criteria at a time; all calls are made at once."""
         settings, count = self.settings, self.settings.vote_count()
-        prompts = [checklist_prompt(task, part, settings) for part in self._parts(task)]
+        parts = self._parts(task)
+        prompts = [checklist_prompt(task, part, settings) for part in parts]
         return [
             Question(
                 f"criteria_{number}_vote",
@@ -139,8 +165,11 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
                 CRITERIA_FORM,
                 votes=count,
                 redraws=_REDRAWS * count,
+                decision=DecisionForm(
+                    [*map(_make_typed, part)], partial(_read_decisions, tuple(part))
+                ),
             )
-            for number, prompt in enumerate(prompts, start=1)
+            for number, (part, prompt) in enumerate(zip(parts, prompts, strict=True), start=1)
         ]
 
     def combine(
@@ -176,13 +205,16 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         tags: Mapping[str, float] = {}
         if judgment.detail is not None:
             tags = judgment.detail.tags
+        confidences = least_agreement(
+            [assessed.agreement for assessed in details if len(assessed.votes) > 1]
+        )
+        if self.decides:
+            confidences = least_probability([assessed.agreement for assessed in details])
         return replace(
             judgment,
             unit=unit,
             components=components,
-            confidences=least_agreement(
-                [assessed.agreement for assessed in details if len(assessed.votes) > 1]
-            ),
+            confidences=confidences,
             verdicts=tuple(
                 NamedVerdict(criterion.name, criterion.points, values.get(criterion.name))
                 for criterion in criteria
@@ -197,6 +229,8 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
     def _parts(self, task: JudgeTask) -> list[Sequence[Criterion]]:
         """Return the criteria of each call."""
         criteria, step = self._criteria(task), self.settings.criteria_per_call
+        if self.decides:
+            step = len(criteria)
         return [criteria[start : start + step] for start in range(0, len(criteria), step)]
 
     def _judge_decided(
@@ -208,7 +242,7 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         """
         formula, cannot_assess = self.settings.formula, self.settings.cannot_assess
         graded = [
-            GradedCriterion(criterion, detail.value)
+            GradedCriterion(criterion, _counted_value(criterion, detail, formula))
             for criterion, detail in zip(criteria, details, strict=True)
         ]
         score = checklist_score(graded, formula, cannot_assess)
@@ -221,10 +255,37 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
             return Judgment(
                 None, Status.UNPARSABLE, explanation=f"{why}\n\n{reasons}", detail=detail
             )
-        met = sum(checked.value == 1.0 for checked in details)
+        met = sum(checked.is_met for checked in details)
         count = len(details)
         label = f"{met} of {count} met"
         return Judgment(score, Status.OK, label, reasons, detail=detail)
+
+
+def _make_typed(criterion: Criterion) -> DecisionQuestion:
+    """Return a criterion as yes or no, or as a choice of its options."""
+    if not criterion.options:
+        return DecisionQuestion("noul", criterion.text)
+    labels = tuple((option.label.strip(), None) for option in criterion.options)
+    return DecisionQuestion("choice", criterion.text, labels=labels)
+
+
+def _read_decisions(
+    criteria: Sequence[Criterion], decisions: Sequence[Decision]
+) -> OrderedVerdicts:
+    """Return the likelier verdict on each criterion, with its expected value."""
+    verdicts = list[CriterionVerdict]()
+    for criterion, decision in zip(criteria, decisions, strict=True):
+        word, value = decision.label, decision.expected
+        if criterion.options:
+            value = math.fsum(
+                option.value * decision.probabilities[option.label.strip()]
+                for option in criterion.options
+            )
+        else:
+            word = MET if decision.label == TRUE else UNMET
+        reason = describe_decision(decision)
+        verdicts.append(CriterionVerdict(word, value, reason, "", decision.probability))
+    return tuple(verdicts)
 
 
 def _parse_choice(
@@ -236,6 +297,13 @@ def _parse_choice(
         return verdict
     why = criteria_fault(choice.text, prompt.words)
     return NoVerdict(f"{fault}: {why}")
+
+
+def _counted_value(criterion: Criterion, detail: CriterionDetail, formula: Formula) -> float | None:
+    """Return a verdict's value, which `formula=all` takes from its word, not from probabilities."""
+    if formula != "all" or detail.value is None:
+        return detail.value
+    return criterion.allowed_words(cannot_assess=True).get(detail.verdict, detail.value)
 
 
 def clip_score(score: float) -> float:
@@ -260,11 +328,10 @@ def decide(
             chosen.word,
             chosen.value,
         )
-        decided.append(
-            CriterionDetail(
-                *shown, len(same) / len(votes_cast), same[0].quote, same[0].reason, words
-            )
-        )
+        agreement = len(same) / len(votes_cast)
+        if chosen.probability is not None:
+            agreement = chosen.probability
+        decided.append(CriterionDetail(*shown, agreement, same[0].quote, same[0].reason, words))
     return decided
 
 
@@ -293,5 +360,5 @@ JUDGE = JudgeDefinition(
     ChecklistTaskJudge,
     (CHECKLIST_PROMPT,),
     frozenset(("reference", "context", "criteria")),
-    confidences=frozenset(("votes",)),
+    confidences=frozenset(("votes", "probability")),
 )

@@ -323,6 +323,12 @@ class EndpointSettings(Settings):
             if "base_url" not in self.model_fields_set:
                 provider = self.model.partition("/")[0]
                 urls = f"litellm://{provider}"
+        is_named = bool(self.replicas) or "base_url" in self.model_fields_set
+        if api == "decisions" and not is_named and ASKS_ENDPOINTS.get():
+            raise SettingsError(
+                f"{prefix}api=decisions needs {prefix}base_url, the whole URL of decisions, such as "
+                "https://HOST/v1/decisions"
+            )
         replicas = self.replicas or [ReplicaSettings.model_construct(base_url=urls)]
         servers: list[Endpoint] = []
         for replica in replicas:

@@ -73,7 +73,9 @@ class JudgeSettings(
     """Call the judge with this API. openai: OpenAI's chat completions, which most servers support.
     anthropic: Anthropic's Messages API, with separate thinking and prefix caching. litellm: any
     model that litellm supports, such as azure/…, bedrock/…, vertex_ai/… or gemini/…; judge_base_url
-    is used only if it is set. If unset, anthropic for the default judge with its key in
+    is used only if it is set. decisions: typed questions to a decision model, answered with
+    probabilities (judges aspect, checklist, rubric, choice); judge_base_url is the whole URL. If
+    unset, anthropic for the default judge with its key in
     ANTHROPIC_API_KEY."""
     judge_api_key: SecretStr | None = operational(None, fallback="judge_api_key_env")
     """Send this API key to the judge. Prefer judge_api_key_env, which keeps the key off the command

@@ -1,6 +1,8 @@
 """Model judges: votes, re-asks, structured output and self-critique.
 
 A judge defines its questions (`questions`) and how their answers become a judgment (`combine`).
+A decision model is asked the typed forms of all questions in one request
+(`judgegym.judges.core.decisions`).
 
 Self-critique (RL4F): after its judgment a judge critiques its rationale and revises its verdict,
 with one call per round.
@@ -20,7 +22,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, cast
 
 from judgegym.judges import prompts
 from judgegym.judges.core.calls import (
@@ -31,6 +33,14 @@ from judgegym.judges.core.calls import (
     ask_again,
     collect_votes,
     failed_judgment,
+)
+from judgegym.judges.core.decisions import (
+    DecisionForm,
+    DecisionState,
+    StateTexts,
+    asks_decisions,
+    check_decision_settings,
+    decide,
 )
 from judgegym.judges.core.delimiters import Prompt, break_tokens
 from judgegym.judges.core.judge import (
@@ -92,6 +102,8 @@ class Question(Generic[ValueT]):
         repair: takes the messages and the call without a verdict; returns the judge's text as the
             conversation shows it, and the message that asks again.
         extra: further fields of the requests.
+        decision: the same question for a decision model, which is asked without votes; `None` if
+            there is none.
     """
 
     name: str
@@ -105,6 +117,7 @@ class Question(Generic[ValueT]):
     reasks: int = 0
     repair: Callable[[Sequence[Message], JudgeCall[Any]], tuple[str, str]] = make_reask
     extra: Mapping[str, JSON] = field(default_factory=dict)
+    decision: DecisionForm[ValueT] | None = None
 
 
 @dataclass(frozen=True)  # no slots: then Class[T](…) would not work
@@ -171,9 +184,34 @@ async def ask_question(
 class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, ValueT]):
     """A judge that asks a model, and can revise its verdicts in `judge_critique_rounds` rounds."""
 
+    unread_with_decisions: ClassVar[frozenset[str] | None] = None
+    """The kind's settings that a decision model does not read; `None` if its questions have no
+    typed forms."""
+
+    def __init__(self, settings: SettingsT, client: ChatClient, rubric: str | None = None) -> None:
+        """Set settings and client; `rubric` is for tasks without one.
+
+        Raises:
+            SettingsError: the client's model answers typed questions, and the settings do not fit.
+        """
+        super().__init__(settings, client, rubric)
+        self.decides = asks_decisions(client)
+        if self.decides:
+            section = client.settings.section
+            check_decision_settings(settings, section, self.unread_with_decisions)
+
     @abstractmethod
     def questions(self, task: JudgeTask) -> Sequence[Question[ValueT]]:
         """Return the questions about a task; none if there is nothing to ask."""
+
+    def state_texts(self, task: JudgeTask) -> StateTexts:
+        """Return the texts that a decision model is shown, by name."""
+        return {
+            "prompt": task.prompt or None,
+            "context": task.context,
+            "reference": task.reference or None,
+            "response": task.response,
+        }
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[ValueT]]) -> Judgment[DetailT]:
         """Make the judgment from the answers, in the order of the questions.
@@ -223,6 +261,8 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
             reply never raises an error.
         """
         questions = self.questions(task)
+        if self.decides:
+            return await self._decide(task, questions)
         answers = await gather_results(
             ask_question(self.client, self.settings, question) for question in questions
         )
@@ -232,6 +272,20 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         if judgment.score is None or not self.settings.judge_critique_rounds:
             return judgment
         return await self._reconsider(task, answers, judgment)
+
+    async def _decide(
+        self, task: JudgeTask, questions: Sequence[Question[ValueT]]
+    ) -> Judgment[DetailT]:
+        """Judge a task by a decision model, which is asked all questions in one request."""
+        state = DecisionState.from_texts(self.state_texts(task))
+        forms = [question.decision for question in questions if question.decision is not None]
+        verdicts, calls = await decide(self.client, state.fields, forms)
+        answers = [
+            Answers(question, (replace(call, name=question.name),))
+            for question, call in zip(questions, verdicts, strict=True)
+        ]
+        judgment = self.combine(task, answers)
+        return replace(judgment, calls=tuple(calls), suspects=state.suspects)
 
     async def _reconsider(
         self, task: JudgeTask, answers: Sequence[Answers[ValueT]], judgment: Judgment[DetailT]

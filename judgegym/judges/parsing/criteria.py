@@ -51,12 +51,16 @@ _MOST_NAMED = 5
 
 
 class CriterionVerdict(NamedTuple):
-    """A judge's verdict on one criterion: the word, its value, and why."""
+    """A judge's verdict on one criterion: the word, its value, and why.
+
+    A decision model's has the probability of the word, and the expected value.
+    """
 
     word: str
     value: float | None
     reason: str
     quote: str
+    probability: float | None = None
 
 
 CriteriaVerdicts: TypeAlias = Mapping[str, CriterionVerdict]

@@ -9,6 +9,12 @@ from itertools import chain
 from typing import NamedTuple
 
 from judgegym.judges.core.calls import NoVerdict, failed_judgment, join_errors
+from judgegym.judges.core.decisions import (
+    MOST_LEVELS,
+    Decision,
+    DecisionForm,
+    DecisionQuestion,
+)
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, agreement
@@ -35,6 +41,8 @@ from judgegym.judges.rubrics.prompt import (
     rubric_prompt,
     score_probabilities,
 )
+from judgegym.llm.client import ChatClient
+from judgegym.llm.errors import SettingsError
 from judgegym.llm.wire import Choice
 
 
@@ -104,8 +112,26 @@ class RubricDetail:
 class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdict]):
     """Judge of responses by rubrics: a score on the settings' scale.
 
-    It is a whole number unless it is pooled or expected.
+    It is a whole number unless it is pooled or expected. A decision model's is expected.
     """
+
+    unread_with_decisions = frozenset({"output_format", "samples_pooling", "weighting"})
+
+    def __init__(
+        self, settings: RubricJudgeSettings, client: ChatClient, rubric: str | None = None
+    ) -> None:
+        """Judge as the settings say through `client`.
+
+        Raises:
+            SettingsError: a decision model is asked for more levels than it takes.
+        """
+        super().__init__(settings, client, rubric)
+        count = len(settings.scale.levels)
+        if self.decides and count > MOST_LEVELS:
+            raise SettingsError(
+                f"scale_max: the scale from {settings.scale_min} to {settings.scale_max} has "
+                f"{count} levels; a decision model takes {MOST_LEVELS} or fewer"
+            )
 
     def check(self, task: JudgeTask) -> None:
         """Check that the rubric describes only scores of the scale."""
@@ -128,6 +154,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
             rubric_form(settings.scale),
             votes=settings.samples_per_item,
             extra=REQUEST if settings.weighting == "logprobs" else {},
+            decision=DecisionForm([self._typed_question(task)], self._read_decision),
         )
         return [question]
 
@@ -189,6 +216,21 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         return Revision(
             verdict.comparable_value, feedback_text(call.text) or "", cut_feedback(call.text)
         )
+
+    def _typed_question(self, task: JudgeTask) -> DecisionQuestion:
+        """Return the rubric as a question with its levels, lowest first."""
+        rubric = self._task_rubric(task)
+        levels = []
+        for level in rubric.scale.levels:
+            description = rubric.levels.get(level)
+            levels.append(f"{level}" if description is None else f"{level}: {description}")
+        return DecisionQuestion("score", rubric.criteria, levels=tuple(levels))
+
+    def _read_decision(self, decisions: Sequence[Decision]) -> RubricVerdict:
+        (decision,) = decisions
+        low = self.settings.scale.low
+        level = low + int(decision.label)
+        return RubricVerdict(level, low + decision.expected, decision.probability)
 
     def _task_rubric(self, task: JudgeTask) -> Rubric:
         """Return the rubric of the task or the general one."""

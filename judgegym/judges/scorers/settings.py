@@ -25,6 +25,8 @@ from typing import (
 from pydantic import AfterValidator, BaseModel, model_validator
 from typing_extensions import Self
 
+from judgegym.judges.aspects.prompt import AspectJudgeSettings
+from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.config.composed import ChoiceHelp, ComposedSettings
 from judgegym.judges.config.explaining import TextOrFile, is_prompt_file
 from judgegym.judges.config.fields import setting
@@ -32,6 +34,7 @@ from judgegym.judges.config.judge import JudgeSettings, PromptLayout, PromptLayo
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.conversations.shortening import FEWEST_CHARACTERS
 from judgegym.judges.core.judge import Confidence, JudgeDefinition, PartsDefinition
+from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.judges.parts.composite import CompositeJudgeSettings, TermOptions, check_parts
 from judgegym.judges.parts.jury import JurySettings
@@ -364,6 +367,10 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         return self
 
 
+_TYPED_KINDS = (AspectJudgeSettings, ChecklistJudgeSettings, ChoiceJudgeSettings)
+"""The kinds whose verdict has a probability only with a decision model."""
+
+
 def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
     """Check that a cascade's cheap judge has the confidence; else every row would escalate.
 
@@ -382,9 +389,20 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
         raise ValueError(
             "cascade_confidence: votes needs samples_per_item of 2 or more of the first judge"
         )
-    if rubric is not None and confidence == "probability" and rubric.weighting != "logprobs":
+    is_decision = cheap.judge_api == "decisions"
+    needs_decision = confidence == "probability" and not is_decision
+    if rubric is not None and needs_decision and rubric.weighting != "logprobs":
         raise ValueError(
-            "cascade_confidence: probability needs weighting=logprobs of the first judge"
+            "cascade_confidence: probability needs weighting=logprobs of the first judge, or "
+            "judge_api=decisions"
+        )
+    if needs_decision and any(map(cheap.match_settings, _TYPED_KINDS)):
+        raise ValueError(
+            "cascade_confidence: probability needs judge_api=decisions of the first judge"
+        )
+    if is_decision and confidence == "votes":
+        raise ValueError(
+            "cascade_confidence: a decision model has no votes; expected margin or probability"
         )
     if jury is None or jury.jury_scale == "own":
         members = cheap.part_settings

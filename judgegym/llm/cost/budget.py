@@ -175,7 +175,7 @@ class Budget:
         if not self.limits_dollars or prices.input is None or prices.output is None:
             return 0.0
         limits = [value for name in _LIMITS if isinstance(value := body.get(name), int)]
-        is_chat = "messages" in body
+        is_chat = "messages" in body and "questions" not in body
         if is_chat and not any(limits) and prices.output:
             raise SettingsError(
                 f"budget_usd: a completion of {settings.title} may be of any length, so that its "

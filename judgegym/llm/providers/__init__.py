@@ -1,4 +1,4 @@
-"""The APIs of endpoints: OpenAI's, Anthropic's own, and all others through litellm."""
+"""The APIs of endpoints: OpenAI's, Anthropic's own, decision models', others through litellm."""
 
 from __future__ import annotations
 
@@ -20,4 +20,8 @@ def load_api(name: ApiName) -> Api:
         from judgegym.llm.providers.litellm import LiteLLMApi
 
         return LiteLLMApi()
+    if name == "decisions":
+        from judgegym.llm.providers.decisions import DecisionsApi
+
+        return DecisionsApi()
     return Api()

@@ -18,7 +18,7 @@ from judgegym.llm.wire import JSON
 if TYPE_CHECKING:
     from judgegym.llm.types import Endpoint
 
-ApiName = Literal["openai", "anthropic", "litellm"]
+ApiName = Literal["openai", "anthropic", "litellm", "decisions"]
 
 
 class Api:
@@ -30,6 +30,9 @@ class Api:
         is_in_process: whether `send` sends requests instead of our own HTTP session.
         takes_n: whether it accepts `n`; otherwise each choice is requested singly.
         takes_seed: whether it accepts seeds; otherwise they are left out.
+        takes_sampling: whether it accepts a temperature and a token limit; otherwise they are left
+            out.
+        probe_fields: further fields of the request that tests an endpoint.
         key_header: the header of the API key.
         key_prefix: the text before the key in the header.
         fixed_headers: the headers of every request, without secrets.
@@ -40,6 +43,8 @@ class Api:
     is_in_process = False
     takes_n = True
     takes_seed = True
+    takes_sampling = True
+    probe_fields: Mapping[str, JSON] = {}
     key_header = "Authorization"
     key_prefix = "Bearer "
     fixed_headers: Mapping[str, str] = {"Content-Type": "application/json"}
