@@ -48,7 +48,9 @@ class Reply:
     delay_s: float = 0.0
 
 
-_PATHS = frozenset(("/v1/chat/completions", "/classify", "/score", "/pooling", "/get_reward"))
+_PATHS = frozenset(
+    ("/v1/chat/completions", "/v1/decisions", "/classify", "/score", "/pooling", "/get_reward")
+)
 Script = Callable[[Json, int], "Reply | str | Awaitable[Reply | str]"]
 
 
@@ -110,7 +112,7 @@ class Meeting:
 
 
 class ScriptedEndpoint:
-    """Serves `POST /v1/chat/completions`, and the paths of reward models, by the script; 404 for anything else.
+    """Serves `POST /v1/chat/completions`, and the paths of other models, by the script; 404 for anything else.
 
     Use with `async with`.
 

@@ -245,18 +245,15 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         typed = DecisionQuestion(
             "choice", _TYPED_INSTRUCTIONS, labels=tuple((letter, None) for letter in letters)
         )
+        responses = dict(zip(letters, task.responses, strict=True))
+        state: StateTexts = {"prompt": task.prompt, **shared, "responses": responses}
         return Question(
             name,
             prompt,
             choice_letter.bind(letters),
             choice_form(letters),
-            decision=DecisionForm([typed], _read_decision),
+            decision=DecisionForm(state, [typed], _read_decision),
         )
-
-    def state_texts(self, task: JudgeTask) -> StateTexts:
-        """Return the prompt, and the responses by their letters."""
-        responses = dict(zip(LETTERS, task.responses, strict=False))
-        return {"prompt": task.prompt, "responses": responses}
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[str]]) -> Judgment[ChoiceDetail]:
         """Take the letter."""

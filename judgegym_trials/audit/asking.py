@@ -418,15 +418,10 @@ def _find_winner(points: Sequence[float | None]) -> float | None:
 
 
 def _find_probability(group: Sequence[Sample[ScoreDetail]], settings: CalledAuditSettings) -> float:
-    """Return a decision model's probability of the first response of a pair, or of yes.
-
-    NaN for a verdict that has none, such as a score.
-    """
+    """Return a decision model's probability of yes; NaN for other verdicts than one aspect's."""
     first = group[0]
     components = _components(first)
     is_aspect = settings.definition.judges_aspects and len(components) == 1
-    if compares_responses(settings.judge) and first.score is not None and len(group) > 1:
-        return first.score
     if is_aspect and len(group) == 1 and first.score is not None:
         return next(iter(components.values()))
     return math.nan

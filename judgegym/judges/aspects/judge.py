@@ -223,7 +223,9 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
                 votes=votes,
                 missing=missing,
                 decision=DecisionForm(
-                    [DecisionQuestion("noul", aspect.definition)], _read_decision
+                    self.state_texts(task),
+                    [DecisionQuestion("noul", aspect.definition)],
+                    _read_decision,
                 ),
             )
             questions.append(question)

@@ -166,7 +166,9 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
                 votes=count,
                 redraws=_REDRAWS * count,
                 decision=DecisionForm(
-                    [*map(_make_typed, part)], partial(_read_decisions, tuple(part))
+                    self.state_texts(task),
+                    [*map(_make_typed, part)],
+                    partial(_read_decisions, tuple(part)),
                 ),
             )
             for number, (part, prompt) in enumerate(zip(parts, prompts, strict=True), start=1)

@@ -103,10 +103,12 @@ class DecisionForm(Generic[ValueT]):
     """The typed questions in place of a prompt.
 
     Attributes:
+        state: the texts that they are about; the forms of one task have the same.
         questions: the typed questions.
         read: makes the verdict of their answers, in the same order.
     """
 
+    state: StateTexts
     questions: Sequence[DecisionQuestion]
     read: Callable[[Sequence[Decision]], ValueT]
 
@@ -145,19 +147,30 @@ class DecisionState:
 
 
 async def decide(
-    client: ChatClient, state: Mapping[str, JSON], forms: Sequence[DecisionForm[ValueT]]
+    client: ChatClient, forms: Sequence[DecisionForm[ValueT]], name: str = "decisions"
 ) -> tuple[list[JudgeCall[ValueT]], list[JudgeCall[object]]]:
     """Ask all typed questions about a state.
 
     Never raises because of an endpoint's answer.
 
+    Args:
+        client: the client of the decision model.
+        forms: one or more forms with one state.
+        name: the name of the calls, which a number follows from the second request on.
+
     Returns:
         For each form a call with its verdict, and all calls that were made.
     """
+    state = DecisionState.from_texts(forms[0].state).fields
     questions = [question for form in forms for question in form.questions]
     starts = range(0, len(questions), MOST_QUESTIONS)
     parts = await gather_results(
-        _ask_part(client, state, questions[start : start + MOST_QUESTIONS], number)
+        _ask_part(
+            client,
+            state,
+            questions[start : start + MOST_QUESTIONS],
+            f"{name}_{number}" if number > 1 else name,
+        )
         for number, start in enumerate(starts, start=1)
     )
     verdicts = list[JudgeCall[ValueT]]()
@@ -175,7 +188,7 @@ async def _ask_part(
     client: ChatClient,
     state: Mapping[str, JSON],
     questions: Sequence[DecisionQuestion],
-    number: int,
+    name: str,
 ) -> list[JudgeCall[tuple[Decision, ...]]]:
     """Ask the questions of one request; again if an answer cannot be read."""
     by_name = {f"q{index}": question for index, question in enumerate(questions, start=1)}
@@ -185,14 +198,11 @@ async def _ask_part(
     messages = [Message(role="user", content=wire.dumps(state).decode())]
 
     async def call(vote: Vote) -> JudgeCall[tuple[Decision, ...]]:
-        name = f"decisions_{number}"
-        if vote.number:
-            name = f"{name}_redraw_{vote.number}"
         return await ask(
             client,
             messages,
             lambda choice: read_answers(choice, by_name),
-            name=name,
+            name=f"{name}_redraw_{vote.number}" if vote.number else name,
             vote=vote,
             extra=fields,
         )

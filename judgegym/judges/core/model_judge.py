@@ -168,6 +168,10 @@ async def ask_question(
         )
 
     messages, name = question.prompt.messages, question.name
+    if question.decision is not None and asks_decisions(client):
+        (verdict,), made = await decide(client, [question.decision], name)
+        *earlier, last = cast("list[JudgeCall[ValueT]]", made)
+        return Answers(question, (*earlier, replace(verdict, name=last.name, run=last.run)))
     if question.votes:
         calls = await collect_votes(
             lambda vote: call(messages, f"{name}_{vote.number + 1}", vote),
@@ -277,15 +281,15 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
         self, task: JudgeTask, questions: Sequence[Question[ValueT]]
     ) -> Judgment[DetailT]:
         """Judge a task by a decision model, which is asked all questions in one request."""
-        state = DecisionState.from_texts(self.state_texts(task))
         forms = [question.decision for question in questions if question.decision is not None]
-        verdicts, calls = await decide(self.client, state.fields, forms)
+        verdicts, calls = await decide(self.client, forms)
         answers = [
             Answers(question, (replace(call, name=question.name),))
             for question, call in zip(questions, verdicts, strict=True)
         ]
         judgment = self.combine(task, answers)
-        return replace(judgment, calls=tuple(calls), suspects=state.suspects)
+        suspects = DecisionState.from_texts(forms[0].state).suspects
+        return replace(judgment, calls=tuple(calls), suspects=suspects)
 
     async def _reconsider(
         self, task: JudgeTask, answers: Sequence[Answers[ValueT]], judgment: Judgment[DetailT]

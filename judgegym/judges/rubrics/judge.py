@@ -154,7 +154,9 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
             rubric_form(settings.scale),
             votes=settings.samples_per_item,
             extra=REQUEST if settings.weighting == "logprobs" else {},
-            decision=DecisionForm([self._typed_question(task)], self._read_decision),
+            decision=DecisionForm(
+                self.state_texts(task), [self._typed_question(task)], self._read_decision
+            ),
         )
         return [question]
 

@@ -112,10 +112,11 @@ class PairJudge:
     def __init__(self, settings: TournamentSettings, client: ChatClient) -> None:
         """Judge as the settings say."""
         self.client, self._settings = client, settings
-        self._arena, self._choice = (
-            ArenaTaskJudge(settings, client),
-            ChoiceTaskJudge(settings, client),
-        )
+        self._game: ArenaTaskJudge | ChoiceTaskJudge
+        if settings.tournament_game == "arena_hard":
+            self._game = ArenaTaskJudge(settings, client)
+        else:
+            self._game = ChoiceTaskJudge(settings, client)
 
     async def play(self, task: JudgeTask, first: str, second: str, *, name: str) -> GameResult:
         """Compare two answers to a task's prompt.
@@ -150,11 +151,11 @@ class PairJudge:
     def _make_question(self, task: JudgeTask, first: str, second: str, name: str) -> Question[Any]:
         """Return the question of a game: for a letter, or for a label of Arena-Hard's judge."""
         shared = section_texts(task.rubric or "", task.reference, task.context)
-        if self._settings.tournament_game == "arena_hard":
-            return self._arena.game(
+        if isinstance(self._game, ArenaTaskJudge):
+            return self._game.game(
                 JudgeTask(task.prompt, (second,), baseline=first), "model_is_b", name, shared
             )
-        return self._choice.question(JudgeTask(task.prompt, (first, second)), name, shared)
+        return self._game.question(JudgeTask(task.prompt, (first, second)), name, shared)
 
 
 Pair: TypeAlias = tuple[int, int]
