@@ -404,5 +404,4 @@ JUDGE = JudgeDefinition(
     ChoiceTaskJudge,
     (CHOICE_PROMPT,),
     most_together=MOST_CHOICES,
-    confidences=frozenset(("probability",)),
 )

@@ -34,7 +34,6 @@ from judgegym.judges.config.judge import JudgeSettings, PromptLayout, PromptLayo
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.conversations.shortening import FEWEST_CHARACTERS
 from judgegym.judges.core.judge import Confidence, JudgeDefinition, PartsDefinition
-from judgegym.judges.pairwise import ChoiceJudgeSettings
 from judgegym.judges.parts.cascade import CascadeSettings
 from judgegym.judges.parts.composite import CompositeJudgeSettings, TermOptions, check_parts
 from judgegym.judges.parts.jury import JurySettings
@@ -367,7 +366,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
         return self
 
 
-_TYPED_KINDS = (AspectJudgeSettings, ChecklistJudgeSettings, ChoiceJudgeSettings)
+_TYPED_KINDS = (AspectJudgeSettings, ChecklistJudgeSettings)
 """The kinds whose verdict has a probability only with a decision model."""
 
 

@@ -1,0 +1,141 @@
+"""Decision models in commands: one request a row, resume, plan, cascade, stand-in, and settings that do not fit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from judgegym.judges.scorers.settings import AnyJudgeSettings
+from tests.command import serving
+from tests.core.datasets.scoring import Scoring, score
+from tests.decisions import decisions_url, gateway, wrap
+from tests.plans import read_plan
+from tests.scripted import Json, Reply, ScriptedEndpoint
+
+CRITERIA = json.dumps([f"Criterion {number}." for number in range(40)])
+ROWS = [{"prompt": f"Question {number}?", "response": f"0.{number}"} for number in range(1, 5)]
+FORM = ("--judge_api=decisions", "--judge_model_name=jev")
+LIST = ("--judge=checklist", f"--criteria={CRITERIA}", "--formula=weighted_mean", *FORM)
+
+
+def by_response(question: Json, state: Any) -> float:
+    return float(state["response"])
+
+
+def scoring_with(folder: Path, judge: ScriptedEndpoint) -> Scoring:
+    """The command with a gateway, whose whole URL is the judge's."""
+    judge.base_url = decisions_url(judge)
+    return Scoring(folder, judge)
+
+
+def test_a_list_of_forty_criteria_is_one_request_and_a_resumed_run_pays_none_twice(
+    tmp_path: Path,
+) -> None:
+    with serving(gateway(by_response, "result")) as judge:
+        scoring = scoring_with(tmp_path, judge)
+        stopped = scoring(*LIST, "--budget_calls=2", rows=ROWS)
+        assert (stopped.code, len(judge.requests)) == (3, 2), stopped.said
+        ended = scoring(*LIST, "--budget_calls=9", "--resume")
+        assert (ended.code, len(judge.requests)) == (0, 4), ended.said
+    assert {len(body["questions"]) for body in judge.bodies} == {40}
+    assert scoring.column("judge/score") == pytest.approx([0.1, 0.2, 0.3, 0.4])
+    assert scoring.run.metrics["served_models"] == {"jev-1.14": 4}
+
+
+def test_prices_tokens_and_a_budget_of_dollars(tmp_path: Path) -> None:
+    with serving(gateway(by_response)) as judge:
+        scoring = scoring_with(tmp_path, judge)
+        prices = ("--judge_price_input=1", "--judge_price_output=0", "--budget_usd=1")
+        ended = scoring(*LIST, *prices, rows=ROWS)
+        assert ended.code == 0, ended.said
+    assert scoring.run.metrics["judge_cost_usd"] == pytest.approx(4 * 200 / 1e6)
+
+
+def test_answers_that_nobody_can_read_fail_the_row(tmp_path: Path) -> None:
+    def one_unread(request: Json, number: int) -> Any:
+        if request["state"]["response"] == "0.2":
+            return Reply(body=wrap({"q1": {"type": "noul", "noul": 7}}))
+        return gateway(by_response)(request, number)
+
+    with serving(one_unread) as judge:
+        scoring = scoring_with(tmp_path, judge)
+        ended = scoring(*LIST, "--max_judge_error_rate=1", rows=ROWS)
+        assert len(judge.requests) == 6, ended.said
+    assert scoring.column("judge/score") == pytest.approx([0.1, None, 0.3, 0.4])
+
+
+def test_a_plan_counts_one_call_a_row(tmp_path: Path) -> None:
+    with serving(gateway(by_response)) as judge:
+        plan = scoring_with(tmp_path, judge)(*LIST, "--plan", rows=ROWS)
+    assert (plan.code, judge.requests) == (0, []), plan.said
+    (model,) = read_plan(plan.out).models.values()
+    assert (model.calls.usual, model.reply_tokens.usual) == (4, 0)
+
+
+@pytest.mark.parametrize("kind", ["rubric", "aspect", "checklist"])
+def test_the_stand_in_answers_prompts(tmp_path: Path, kind: str) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text("\n".join(map(json.dumps, ROWS)))
+    criteria = [f"--criteria={CRITERIA}"] if kind == "checklist" else []
+    words = [f"--judge={kind}", "--judge_api=decisions", *criteria]
+    ended = score(data, "--out", tmp_path / "out.jsonl", "--offline", *words)
+    assert ended.code == 0, ended.said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--judge=aspect",), "judge_api=decisions needs"),
+        (("--judge=arena_hard", "--judge_base_url=http://127.0.0.1:9/x"), "only the judges aspect"),
+        (
+            ("--judge=rubric", "--scale_max=11", "--judge_base_url=http://127.0.0.1:9/x"),
+            "11 levels; a decision model takes 10 or fewer",
+        ),
+        (
+            (
+                "--judge=aspect",
+                '--judge_extra_body={"state": "x"}',
+                "--judge_base_url=http://127.0.0.1:9/x",
+            ),
+            "the judge sets 'state' itself",
+        ),
+    ],
+)
+def test_what_does_not_fit_is_one_line(tmp_path: Path, words: tuple[str, ...], said: str) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text(json.dumps({**ROWS[0], "baseline": "No."}))
+    ended = score(data, "--out", tmp_path / "out.jsonl", *FORM, *words)
+    assert (ended.code, "Traceback" in ended.said) == (2, False), ended.said
+    assert said in ended.err.splitlines()[-1]
+
+
+def cascade(confidence: str, **cheap: Any) -> AnyJudgeSettings:
+    return AnyJudgeSettings.model_validate(
+        {
+            "judge": "cascade",
+            "cascade": {"cheap": {"judge": "aspect", **cheap}, "strong": {"judge": "aspect"}},
+            "cascade_confidence": confidence,
+        }
+    )
+
+
+def test_a_cascade_takes_the_probability_of_a_decision_model() -> None:
+    decides = {"judge_api": "decisions", "judge_base_url": "http://127.0.0.1:9/v1/decisions"}
+    cascade("probability", **decides)
+    with pytest.raises(ValidationError, match="a decision model has no votes"):
+        cascade("votes", **decides)
+    with pytest.raises(ValidationError, match="probability needs judge_api=decisions"):
+        cascade("probability")
+
+
+def test_litellms_request_models_take_what_is_sent(tmp_path: Path) -> None:
+    types = pytest.importorskip("litellm.types.decisions", reason="litellm is not installed")
+    with serving(gateway(by_response)) as judge:
+        scoring = scoring_with(tmp_path, judge)
+        assert scoring(*LIST, rows=ROWS).code == 0
+    for body in judge.bodies:
+        types.DecisionsRequest.model_validate(body)
