@@ -19,13 +19,7 @@ from string import ascii_uppercase
 from judgegym.judges import prompts
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.core.calls import failed_judgment
-from judgegym.judges.core.decisions import (
-    Decision,
-    DecisionForm,
-    DecisionQuestion,
-    StateTexts,
-    least_probability,
-)
+from judgegym.judges.core.decisions import DecisionForm, StateTexts, least_probability
 from judgegym.judges.core.delimiters import TITLES, Lookalikes, Prompt, describe_sections
 from judgegym.judges.core.group import AnswerCollector
 from judgegym.judges.core.images import show_images
@@ -42,6 +36,7 @@ from judgegym.judges.core.tasks import (
     explain_single_response,
     make_response_judgment,
 )
+from judgegym.judges.parsing.decisions import Decision, DecisionQuestion
 from judgegym.judges.parsing.json_objects import split_explanation
 from judgegym.judges.parsing.labels import choice_form, choice_letter
 from judgegym.llm.wire import JSON

@@ -29,17 +29,12 @@ from judgegym.judges.aspects.prompt import (
     effective_strictness,
 )
 from judgegym.judges.core.calls import failed_judgment, join_errors
-from judgegym.judges.core.decisions import (
-    TRUE,
-    Decision,
-    DecisionForm,
-    DecisionQuestion,
-    least_probability,
-)
+from judgegym.judges.core.decisions import DecisionForm, least_probability
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
+from judgegym.judges.parsing.decisions import TRUE, Decision, DecisionQuestion
 from judgegym.judges.parsing.json_objects import extract_critique
 from judgegym.judges.parsing.labels import ASPECT_FORM, binary_verdict, verdict_reason
 from judgegym.judges.parsing.thinking import cut_thinking

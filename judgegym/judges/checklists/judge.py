@@ -34,14 +34,7 @@ from judgegym.judges.checklists.prompt import (
     checklist_prompt,
 )
 from judgegym.judges.core.calls import NoVerdict, failed_judgment, join_errors
-from judgegym.judges.core.decisions import (
-    TRUE,
-    Decision,
-    DecisionForm,
-    DecisionQuestion,
-    describe_decision,
-    least_probability,
-)
+from judgegym.judges.core.decisions import DecisionForm, least_probability
 from judgegym.judges.core.judge import JudgeDefinition
 from judgegym.judges.core.judgment import JudgeCall, Judgment, NamedVerdict, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, least_agreement
@@ -53,6 +46,7 @@ from judgegym.judges.parsing.criteria import (
     CriterionVerdict,
     criteria_fault,
 )
+from judgegym.judges.parsing.decisions import TRUE, Decision, DecisionQuestion, describe_decision
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -285,7 +279,7 @@ def _read_decisions(
             )
         else:
             word = MET if decision.label == TRUE else UNMET
-        reason = describe_decision(decision)
+        reason = describe_decision(decision, _make_typed(criterion))
         verdicts.append(CriterionVerdict(word, value, reason, "", decision.probability))
     return tuple(verdicts)
 

@@ -9,16 +9,12 @@ from itertools import chain
 from typing import NamedTuple
 
 from judgegym.judges.core.calls import NoVerdict, failed_judgment, join_errors
-from judgegym.judges.core.decisions import (
-    MOST_LEVELS,
-    Decision,
-    DecisionForm,
-    DecisionQuestion,
-)
+from judgegym.judges.core.decisions import DecisionForm
 from judgegym.judges.core.judge import CritiqueRequest, JudgeDefinition, Revision, critique_messages
 from judgegym.judges.core.judgment import JudgeCall, Judgment, Status
 from judgegym.judges.core.model_judge import Answers, ModelJudge, Question, agreement
 from judgegym.judges.core.tasks import JudgeTask, TaskError
+from judgegym.judges.parsing.decisions import MOST_LEVELS, Decision, DecisionQuestion
 from judgegym.judges.parsing.rubric_scores import (
     SCORE_FIELD,
     cut_feedback,
@@ -270,7 +266,11 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
         is_object = settings.judge_output == "json_schema" and is_strict_object(
             call.text, settings.scale
         )
-        strict = is_object or is_strict_feedback(call.text, settings.output_format, settings.scale)
+        strict = (
+            self.decides
+            or is_object
+            or is_strict_feedback(call.text, settings.output_format, settings.scale)
+        )
         return RubricScore(score, expected, call.text, strict, call.error)
 
     @staticmethod

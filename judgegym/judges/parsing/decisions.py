@@ -1,0 +1,160 @@
+"""Typed questions to decision models, and the reading of their answers.
+
+An answer is read only if it is whole and consistent: its type is that of the question, a probability
+is from 0 to 1, those of a choice are of its labels and add up to 1, the choice is the likeliest
+label, and a score is within its levels.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeGuard
+
+from judgegym.llm.wire import JSON, mapping_or_empty
+
+QuestionType = Literal["noul", "choice", "score"]
+
+MOST_LEVELS, MOST_LABELS = 10, 255
+"""The most levels of a score, and the most labels of a choice."""
+TRUE, FALSE = "true", "false"
+"""The labels of a yes/no question."""
+_TOLERANCE, _TOLERANCE_PER_LABEL = 0.02, 0.005
+"""How far probabilities may add up to another number than 1: gateways round them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionQuestion:
+    """One typed question.
+
+    Attributes:
+        type: `noul` (yes or no), `choice` (one of several labels) or `score` (one of ordered
+            levels).
+        instructions: what is asked.
+        labels: the labels of a choice, with a description or `None`.
+        levels: the descriptions of a score's levels, lowest first.
+    """
+
+    type: QuestionType
+    instructions: str
+    labels: tuple[tuple[str, str | None], ...] = ()
+    levels: tuple[str, ...] = ()
+
+    def to_json(self) -> JSON:
+        """Return the question as it is sent."""
+        question: dict[str, JSON] = {"type": self.type, "instructions": self.instructions}
+        if self.type == "choice":
+            question["criteria"] = dict(self.labels)
+        elif self.type == "score":
+            question["criteria"] = list(self.levels)
+        return question
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The answer to a typed question.
+
+    Attributes:
+        probabilities: by label (`true` and `false` for yes/no, the level's index from 0 for a
+            score); empty for a score whose endpoint sends none.
+        expected: the probability of yes, or the expected index of a score's level; of a choice the
+            probability of the likeliest label.
+        label: the likeliest label.
+    """
+
+    probabilities: Mapping[str, float]
+    expected: float
+    label: str
+
+    @property
+    def probability(self) -> float | None:
+        """The probability of the likeliest label; `None` if the endpoint sends none."""
+        return self.probabilities.get(self.label)
+
+
+def describe_decision(decision: Decision, question: DecisionQuestion) -> str:
+    """Return a decision in words: the likeliest label or level, and its probability.
+
+    >>> noul = DecisionQuestion("noul", "Is it so?")
+    >>> describe_decision(Decision({"true": 0.9, "false": 0.1}, 0.9, "true"), noul)
+    'true: 0.9'
+    """
+    label = decision.label
+    if question.levels:
+        label = question.levels[int(label)]
+    if decision.probability is None:
+        return label
+    return f"{label}: {decision.probability:.4g}"
+
+
+def read_decision(answer: Mapping[str, JSON], question: DecisionQuestion) -> Decision | str:
+    """Return the decision of an answer, or what is wrong with it."""
+    if answer.get("type", question.type) != question.type:
+        return f"another type than {question.type}"
+    if question.type == "noul":
+        return _read_noul(answer)
+    if question.type == "choice":
+        return _read_choice(answer, [label for label, _ in question.labels])
+    return _read_score(answer, len(question.levels))
+
+
+def _read_noul(answer: Mapping[str, JSON]) -> Decision | str:
+    yes = answer.get("noul")
+    if not _is_probability(yes):
+        return "no probability of yes"
+    label = TRUE if yes >= 0.5 else FALSE
+    return Decision({TRUE: float(yes), FALSE: 1.0 - yes}, float(yes), label)
+
+
+def _read_choice(answer: Mapping[str, JSON], labels: Sequence[str]) -> Decision | str:
+    label, probabilities = answer.get("choice"), _read_probabilities(answer, labels)
+    if isinstance(probabilities, str):
+        return probabilities
+    if not isinstance(label, str) or label not in labels:
+        return "no choice among the labels"
+    if probabilities[label] < max(probabilities.values()):
+        return "a choice that is not the likeliest label"
+    return Decision(probabilities, probabilities[label], label)
+
+
+def _read_score(answer: Mapping[str, JSON], count: int) -> Decision | str:
+    score, labels = answer.get("score"), [str(index) for index in range(count)]
+    if not _is_number(score) or not 0 <= score <= count - 1:
+        return f"no score from 0 to {count - 1}"
+    nearest = str(min(count - 1, math.floor(score + 0.5)))
+    if answer.get("probabilities") is None:
+        return Decision({}, float(score), nearest)
+    probabilities = _read_probabilities(answer, labels)
+    if isinstance(probabilities, str):
+        return probabilities
+    mean = math.fsum(index * probabilities[label] for index, label in enumerate(labels))
+    if abs(mean - score) > _tolerance(count) * (count - 1):
+        return "a score that its probabilities do not give"
+    return Decision(probabilities, float(score), nearest)
+
+
+def _read_probabilities(
+    answer: Mapping[str, JSON], labels: Sequence[str]
+) -> dict[str, float] | str:
+    """Return the probability of each label, or what is wrong; a label left out has 0."""
+    read = dict[str, float]()
+    for label, probability in mapping_or_empty(answer.get("probabilities")).items():
+        if label not in labels or not _is_probability(probability):
+            return "a probability of an unknown label, or one that is not from 0 to 1"
+        read[label] = float(probability)
+    if not read or abs(math.fsum(read.values()) - 1.0) > _tolerance(len(labels)):
+        return "no probabilities that add up to 1"
+    return {label: read.get(label, 0.0) for label in labels}
+
+
+def _tolerance(count: int) -> float:
+    return _TOLERANCE + _TOLERANCE_PER_LABEL * min(count, MOST_LEVELS)
+
+
+def _is_number(value: JSON) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_probability(value: JSON) -> TypeGuard[int | float]:
+    return _is_number(value) and 0 <= value <= 1
