@@ -182,6 +182,8 @@ def read_answers(
     answers = mapping_or_empty(wire.loads_or_none(choice.text))
     decisions = list[Decision]()
     for name, question in questions.items():
+        if name not in answers:
+            return NoVerdict(f"the answer {name} is missing, of {len(questions)} questions")
         decision = read_decision(mapping_or_empty(answers.get(name)), question)
         if isinstance(decision, str):
             excerpt = wire.shorten(wire.dumps(answers.get(name)).decode(), 120)

@@ -28,7 +28,7 @@ QUESTIONS = "questions"
 """The field of a request that holds the questions by name."""
 
 _WRAPPERS = ("result", "data")
-_SET_HERE = (QUESTIONS, "state", "messages")
+_SET_HERE = (QUESTIONS, "state")
 _INPUT = ("input_tokens", "inputTokens", "prompt_tokens")
 _OUTPUT = ("output_tokens", "outputTokens", "completion_tokens")
 _CACHED = ("cached_tokens", "cachedTokens")

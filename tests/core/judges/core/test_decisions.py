@@ -242,7 +242,7 @@ async def test_an_unreadable_answer_is_asked_again_and_never_a_score(connect: Co
     ]
     judgment, bodies = await check(connect, _empty, listed(2))
     assert (len(bodies), judgment.score, judgment.status) == (3, None, Status.UNPARSABLE)
-    assert "the answer q1 has no probability of yes" in judgment.explanation
+    assert "the answer q1 is missing, of 2 questions" in judgment.explanation
 
 
 def _empty(request: Json, number: int) -> Reply:
