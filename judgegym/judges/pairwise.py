@@ -193,6 +193,17 @@ class DecidedLetter(str):
         return letter
 
 
+def _make_form(
+    task: JudgeTask, letters: str, shared: Mapping[str, str | None]
+) -> DecisionForm[str]:
+    """Return the question which response is best for a decision model."""
+    labels = tuple((letter, None) for letter in letters)
+    typed = DecisionQuestion("choice", _TYPED_INSTRUCTIONS, labels=labels)
+    responses = dict(zip(letters, task.responses, strict=True))
+    state: StateTexts = {"prompt": task.prompt, **shared, "responses": responses}
+    return DecisionForm(state, [typed], _read_decision)
+
+
 def _read_decision(decisions: Sequence[Decision]) -> str:
     (decision,) = decisions
     return DecidedLetter(decision)
@@ -237,17 +248,15 @@ class ChoiceTaskJudge(ModelJudge[JudgeSettings, ChoiceDetail, str]):
         prompt = choice_prompt(
             task.prompt, task.responses, system_prompt=system_prompt, shared=shared
         )
-        typed = DecisionQuestion(
-            "choice", _TYPED_INSTRUCTIONS, labels=tuple((letter, None) for letter in letters)
-        )
-        responses = dict(zip(letters, task.responses, strict=True))
-        state: StateTexts = {"prompt": task.prompt, **shared, "responses": responses}
+        form = None
+        if self.decides:
+            form = _make_form(task, letters, shared)
         return Question(
             name,
             prompt,
             choice_letter.bind(letters),
             choice_form(letters),
-            decision=DecisionForm(state, [typed], _read_decision),
+            decision=form,
         )
 
     def combine(self, task: JudgeTask, answers: Sequence[Answers[str]]) -> Judgment[ChoiceDetail]:

@@ -190,10 +190,13 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
                 check_aspects(task.aspects)
             except ValueError as error:
                 raise TaskError(f"aspects: {error}") from error
-        aspects = self._aspects(task)
-        voted = next((entry.name for entry in aspects if self.settings.votes_on(entry) > 1), None)
-        if self.decides and voted is not None:
-            raise TaskError(f"aspects: a decision model is asked without votes, and {voted!r} has")
+        if not self.decides:
+            return
+        for aspect in self._aspects(task):
+            if self.settings.votes_on(aspect) > 1:
+                raise TaskError(
+                    f"aspects: {aspect.name!r} has votes, and a decision model is asked once"
+                )
 
     def questions(self, task: JudgeTask) -> list[Question[AspectVerdict]]:
         """Ask about each aspect.
@@ -217,11 +220,7 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
                 component=aspect.name,
                 votes=votes,
                 missing=missing,
-                decision=DecisionForm(
-                    self.state_texts(task),
-                    [DecisionQuestion("noul", aspect.definition)],
-                    _read_decision,
-                ),
+                decision=self._make_form(task, aspect) if self.decides else None,
             )
             questions.append(question)
         return questions
@@ -283,6 +282,11 @@ class AspectPanel(ModelJudge[AspectJudgeSettings, PanelDetail, AspectVerdict]):
         if task.aspects is None:
             return self.settings.aspects
         return task.aspects
+
+    def _make_form(self, task: JudgeTask, aspect: Aspect) -> DecisionForm[AspectVerdict]:
+        """Return the question about an aspect for a decision model."""
+        typed = DecisionQuestion("noul", aspect.definition)
+        return DecisionForm(self.state_texts(task), [typed], _read_decision)
 
     @property
     def _scoring(self) -> AspectScoring:

@@ -159,11 +159,7 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
                 CRITERIA_FORM,
                 votes=count,
                 redraws=_REDRAWS * count,
-                decision=DecisionForm(
-                    self.state_texts(task),
-                    [*map(_make_typed, part)],
-                    partial(_read_decisions, tuple(part)),
-                ),
+                decision=self._make_form(task, part) if self.decides else None,
             )
             for number, (part, prompt) in enumerate(zip(parts, prompts, strict=True), start=1)
         ]
@@ -217,6 +213,13 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
             ),
             tags=tags,
         )
+
+    def _make_form(
+        self, task: JudgeTask, criteria: Sequence[Criterion]
+    ) -> DecisionForm[OrderedVerdicts]:
+        """Return the questions about criteria for a decision model."""
+        typed = [*map(_make_typed, criteria)]
+        return DecisionForm(self.state_texts(task), typed, partial(_read_decisions, criteria))
 
     def _criteria(self, task: JudgeTask) -> Sequence[Criterion]:
         """Return the criteria of the task or those of the settings."""

@@ -6,7 +6,8 @@ The cheap judge's confidence (`cascade_confidence`), from 0 to 1:
 * `orders`: 1 − |p₁ − p₂| of the points in both orders of the answers (`arena_hard`);
 * `votes`: how far its votes agree, |2·share − 1| of the largest share (`aspect`, `checklist`;
   `rubric` and `prompt` with `samples_per_item`);
-* `probability`: of its verdict (`rubric` and `prompt` with `weighting=logprobs`);
+* `probability`: of its verdict (`rubric` and `prompt` with `weighting=logprobs`; `aspect`,
+  `checklist` and `rubric` with `judge_api=decisions`);
 * `members`: 1 − the distance between the highest and the lowest score of a jury's members.
 
 The cheap judge decides a row if its confidence is above the threshold, and a share of the rows

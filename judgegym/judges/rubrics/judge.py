@@ -150,9 +150,7 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
             rubric_form(settings.scale),
             votes=settings.samples_per_item,
             extra=REQUEST if settings.weighting == "logprobs" else {},
-            decision=DecisionForm(
-                self.state_texts(task), [self._typed_question(task)], self._read_decision
-            ),
+            decision=self._make_form(task) if self.decides else None,
         )
         return [question]
 
@@ -215,14 +213,15 @@ class RubricTaskJudge(ModelJudge[RubricJudgeSettings, RubricDetail, RubricVerdic
             verdict.comparable_value, feedback_text(call.text) or "", cut_feedback(call.text)
         )
 
-    def _typed_question(self, task: JudgeTask) -> DecisionQuestion:
-        """Return the rubric as a question with its levels, lowest first."""
+    def _make_form(self, task: JudgeTask) -> DecisionForm[RubricVerdict]:
+        """Return the rubric as a decision model's question with its levels, lowest first."""
         rubric = self._task_rubric(task)
         levels = []
         for level in rubric.scale.levels:
             description = rubric.levels.get(level)
             levels.append(f"{level}" if description is None else f"{level}: {description}")
-        return DecisionQuestion("score", rubric.criteria, levels=tuple(levels))
+        typed = DecisionQuestion("score", rubric.criteria, levels=tuple(levels))
+        return DecisionForm(self.state_texts(task), [typed], self._read_decision)
 
     def _read_decision(self, decisions: Sequence[Decision]) -> RubricVerdict:
         (decision,) = decisions

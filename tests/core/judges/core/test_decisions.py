@@ -313,7 +313,7 @@ def test_a_rows_aspect_with_votes_is_refused(connect: Connect) -> None:
     client = connect("http://127.0.0.1:9/v1/decisions", api="decisions")
     voted = Aspect(name="a", definition="?", strictness=3)
     judge = AspectPanel(AspectJudgeSettings(aspects=BOTH), client)
-    with pytest.raises(TaskError, match="without votes"):
+    with pytest.raises(TaskError, match="'a' has votes"):
         judge.check(JudgeTask("", ("x",), aspects=(voted,)))
 
 
