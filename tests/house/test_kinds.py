@@ -37,10 +37,13 @@ NO_KINDS: Mapping[str, tuple[str, ...]] = {
     ),  # the benchmark, how one plays
     "judgegym/eval_environments/pairwise.py": ("choice",),  # of a benchmark
     "judgegym/eval_environments/pairwise_judgement_environment.py": ("choice",),  # of a benchmark
+    "judgegym/judges/checklists/judge.py": ("choice",),  # a type of question to a decision model
     "judgegym/judges/config/removed_values.py": ("cascade",),  # a setting
+    "judgegym/judges/parsing/decisions.py": ("choice",),  # a type of question, a field of an answer
     "judgegym/judges/parsing/labels.py": ("choice",),  # a form of structured output
     "judgegym/judges/prompt_files/card.py": ("rule",),  # a setting
     "judgegym/judges/tournament/schedule.py": ("choice",),  # a kind of game
+    "judgegym/llm/providers/decisions.py": ("choice",),  # a type of question, a field of an answer
     "judgegym/monitoring/monitor.py": ("cascade",),  # an entry of a file
     "judgegym/reports/compare/audits.py": ("choice",),  # what a label is
     "judgegym/reports/results/run.py": ("arena_hard",),  # the benchmark

@@ -60,7 +60,7 @@ class Decision:
             score); empty for a score whose endpoint sends none.
         expected: the probability of yes, or the expected index of a score's level; of a choice the
             probability of the likeliest label.
-        label: the likeliest label.
+        label: the likeliest label; of a score without probabilities the nearest level's index.
     """
 
     probabilities: Mapping[str, float]
@@ -131,7 +131,8 @@ def _read_score(answer: Mapping[str, JSON], count: int) -> Decision | str:
     mean = math.fsum(index * probabilities[label] for index, label in enumerate(labels))
     if abs(mean - score) > _tolerance(count) * (count - 1):
         return "a score that its probabilities do not give"
-    return Decision(probabilities, float(score), nearest)
+    likeliest = max(labels, key=lambda label: (probabilities[label], -abs(int(label) - score)))
+    return Decision(probabilities, float(score), likeliest)
 
 
 def _read_probabilities(

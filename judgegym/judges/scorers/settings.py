@@ -395,7 +395,7 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
             "cascade_confidence: probability needs weighting=logprobs of the first judge, or "
             "judge_api=decisions"
         )
-    if needs_decision and any(map(cheap.match_settings, _TYPED_KINDS)):
+    if needs_decision and any(cheap.match_settings(kind) is not None for kind in _TYPED_KINDS):
         raise ValueError(
             "cascade_confidence: probability needs judge_api=decisions of the first judge"
         )

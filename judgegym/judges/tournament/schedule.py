@@ -21,6 +21,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain, combinations, product
 from typing import Any, Literal, TypeAlias
 
@@ -112,11 +113,13 @@ class PairJudge:
     def __init__(self, settings: TournamentSettings, client: ChatClient) -> None:
         """Judge as the settings say."""
         self.client, self._settings = client, settings
-        self._game: ArenaTaskJudge | ChoiceTaskJudge
-        if settings.tournament_game == "arena_hard":
-            self._game = ArenaTaskJudge(settings, client)
-        else:
-            self._game = ChoiceTaskJudge(settings, client)
+
+    @cached_property
+    def _game(self) -> ArenaTaskJudge | ChoiceTaskJudge:
+        """The judge of two answers; made when it is used, because hosts without games have none."""
+        if self._settings.tournament_game == "arena_hard":
+            return ArenaTaskJudge(self._settings, self.client)
+        return ChoiceTaskJudge(self._settings, self.client)
 
     async def play(self, task: JudgeTask, first: str, second: str, *, name: str) -> GameResult:
         """Compare two answers to a task's prompt.

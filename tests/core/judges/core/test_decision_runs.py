@@ -43,7 +43,7 @@ def test_a_list_of_forty_criteria_is_one_request_and_a_resumed_run_pays_none_twi
         assert (ended.code, len(judge.requests)) == (0, 4), ended.said
     assert {len(body["questions"]) for body in judge.bodies} == {40}
     assert scoring.column("judge/score") == pytest.approx([0.1, 0.2, 0.3, 0.4])
-    assert scoring.run.metrics["served_models"] == {"jev-1.14": 4}
+    assert scoring.run.report["config_general"]["served_models"] == {"judge": {"jev-1.14": 4}}
 
 
 def test_prices_tokens_and_a_budget_of_dollars(tmp_path: Path) -> None:

@@ -162,7 +162,7 @@ async def test_a_choice_gives_each_response_its_probability(connect: Connect) ->
     scores = {response: result.score for response, result in by_response.items()}
     assert scores.pop(first) == pytest.approx(0.7)
     assert [*scores.values()] == pytest.approx([0.15, 0.15])
-    assert by_response[first].judgment.label == "best"
+    assert by_response[first].label == "best"
 
 
 async def test_images_follow_the_state(connect: Connect) -> None:
