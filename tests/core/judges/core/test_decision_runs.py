@@ -90,10 +90,10 @@ def test_the_stand_in_answers_prompts(tmp_path: Path, kind: str) -> None:
     ("words", "said"),
     [
         (("--judge=aspect",), "judge_api=decisions needs"),
-        (("--judge=arena_hard", "--judge_base_url=http://127.0.0.1:9/x"), "only the judges aspect"),
+        (("--judge=arena_hard", "--judge_base_url=http://127.0.0.1:9/x"), "rubric and choice"),
         (
             ("--judge=rubric", "--scale_max=11", "--judge_base_url=http://127.0.0.1:9/x"),
-            "11 levels; a decision model takes 10 or fewer",
+            "11 levels",
         ),
         (
             (
@@ -126,9 +126,9 @@ def cascade(confidence: str, **cheap: Any) -> AnyJudgeSettings:
 def test_a_cascade_takes_the_probability_of_a_decision_model() -> None:
     decides = {"judge_api": "decisions", "judge_base_url": "http://127.0.0.1:9/v1/decisions"}
     cascade("probability", **decides)
-    with pytest.raises(ValidationError, match="a decision model has no votes"):
+    with pytest.raises(ValidationError, match="no votes"):
         cascade("votes", **decides)
-    with pytest.raises(ValidationError, match="probability needs judge_api=decisions"):
+    with pytest.raises(ValidationError, match="needs judge_api=decisions"):
         cascade("probability")
 
 

@@ -206,7 +206,7 @@ SCORE = DecisionQuestion("score", "?", levels=("low", "middle", "high"))
         (CHOICE, {"choice": "A", "probabilities": {"A": 0.4, "B": 0.6}}, "not the likeliest"),
         (CHOICE, {"choice": "A", "probabilities": {"A": 0.9, "B": 0.9}}, "add up to 1"),
         (CHOICE, {"choice": "A", "probabilities": [0.9, 0.1]}, "add up to 1"),
-        (SCORE, {"score": 2.1}, "no score from 0 to 2"),
+        (SCORE, {"score": 2.1}, "from 0 to 2"),
         (SCORE, {"score": float("inf")}, "no score"),
         (SCORE, {"score": 2, "probabilities": {"0": 1.0}}, "do not give"),
         (SCORE, {"score": 1, "probabilities": {"1": 0.5}}, "add up to 1"),
@@ -289,13 +289,13 @@ async def test_a_refused_call_fails_with_the_gateways_words(connect: Connect) ->
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
-        (AspectJudgeSettings(strictness=3), "answers once, with probabilities"),
+        (AspectJudgeSettings(strictness=3), "found 3"),
         (AspectJudgeSettings(judge_temperature=0.9), "does not read judge_temperature"),
         (AspectJudgeSettings(judge_critique_rounds=1), "does not read judge_critique_rounds"),
         (AspectJudgeSettings(judge_system_prompt="Judge."), "does not read judge_system_prompt"),
         (ChecklistJudgeSettings(criteria_per_call=1), "does not read criteria_per_call"),
         (RubricJudgeSettings(weighting="logprobs"), "does not read weighting"),
-        (RubricJudgeSettings(scale_min=0, scale_max=10), "11 levels; a decision model takes 10"),
+        (RubricJudgeSettings(scale_min=0, scale_max=10), "11 levels"),
     ],
 )
 def test_settings_without_effect_are_one_line(connect: Connect, settings: Any, said: str) -> None:
@@ -320,7 +320,7 @@ def test_a_rows_aspect_with_votes_is_refused(connect: Connect) -> None:
 async def test_a_prompt_is_no_question(connect: Connect) -> None:
     async with ScriptedEndpoint() as endpoint:
         client = connected(connect, endpoint)
-        with pytest.raises(SettingsError, match="answer typed questions of a judge"):
+        with pytest.raises(SettingsError, match="typed questions"):
             await client.chat([{"role": "user", "content": "Hello?"}])
     assert endpoint.requests == []
 
