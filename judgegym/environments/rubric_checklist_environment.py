@@ -38,7 +38,7 @@ from judgegym.environments.base import JudgedEnv
 from judgegym.environments.roles import ComparedVerdict, RoleConfig, record_verdict_agreement
 from judgegym.environments.spec import EnvSpec
 from judgegym.judges.checklists.formulas import GradedCriterion, tag_scores
-from judgegym.judges.checklists.judge import ChecklistDetail, clip_score, decide
+from judgegym.judges.checklists.judge import ChecklistDetail, clip_score, decide, verdict_value
 from judgegym.judges.checklists.prompt import (
     ChecklistJudgeSettings,
     ChecklistPrompt,
@@ -341,9 +341,11 @@ class RubricChecklistEnv(JudgedEnv[RubricChecklistConfig, ChecklistTask, Checkli
             return []
         verdicts: dict[str, bool] = {}
         if sample.detail is not None:
-            for criterion in sample.detail.criteria:
-                if criterion.value is not None:
-                    verdicts[criterion.name] = criterion.is_met
+            criteria = {criterion.name: criterion for criterion in task.criteria}
+            for verdict in sample.detail.criteria:
+                if verdict.value is not None:
+                    value = verdict_value(criteria[verdict.name], verdict)
+                    verdicts[verdict.name] = value == 1.0
         names = [criterion.name for criterion in task.criteria if criterion.name in task.golds]
         return [
             ComparedVerdict(name, verdicts.get(name), verdicts.get(name), task.golds[name])

@@ -57,14 +57,13 @@ class AspectVerdict(NamedTuple):
 class CastVote:
     """Result of one judge call: verdict, reason, the judge's text, and the error.
 
-    The verdict is `None` if the call has none; a decision model's has the probability of yes.
+    The verdict is `None` if the call has none.
     """
 
     yes: bool | None
     reason: str | None
     text: str
     error: str | None = None
-    probability: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +122,7 @@ def cast_vote(text: str, verdict: AspectVerdict | None, error: str | None = None
     """Return the vote of a judge's text with this verdict, or with an error if it has none."""
     if verdict is None:
         return CastVote(None, None, text, error or "no verdict could be read")
-    return CastVote(verdict.yes, verdict.reason, text, probability=verdict.probability)
+    return CastVote(verdict.yes, verdict.reason, text)
 
 
 def count_votes(aspect: str, votes: Sequence[CastVote], strictness: int) -> AspectDetail:
@@ -142,8 +141,6 @@ def count_votes(aspect: str, votes: Sequence[CastVote], strictness: int) -> Aspe
     yes_share = None
     if verdicts:
         yes_share = yes / len(verdicts)
-        if with_verdict[0].probability is not None:
-            yes_share = with_verdict[0].probability
     leading_share = None
     if decided:
         leading_share = leading / len(verdicts)
@@ -329,6 +326,9 @@ def _revised_detail(answers: Answers[AspectVerdict], strictness: int) -> AspectD
     aspect = answers.question.component
     votes = [cast_vote(call.text, call.value, call.error) for call in answers.calls]
     detail = count_votes(aspect, votes, strictness)
+    verdict = answers.calls[-1].value
+    if verdict is not None and verdict.probability is not None:
+        detail = replace(detail, yes_share=verdict.probability)
     for call in answers.revisions.get(aspect, ()):
         assert call.value is not None  # a revision has a verdict
         if call.value.yes != detail.yes:

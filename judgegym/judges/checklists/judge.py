@@ -67,7 +67,7 @@ class CriterionDetail:
         tags: its tags.
         verdict: `met`, `unmet`, `cannot_assess` or one of its options.
         value: from 0 to 1; `None` if it could not be assessed.
-        agreement: the share of votes with this verdict, or the probability of a decision model's.
+        agreement: the share of votes with this verdict.
         quote: the words of the submission that decided it, in the first vote with this verdict.
         reason: the reason of that vote.
         votes: the verdict of each vote.
@@ -83,11 +83,6 @@ class CriterionDetail:
     quote: str
     reason: str
     votes: tuple[str, ...]
-
-    @property
-    def is_met(self) -> bool:
-        """Whether the verdict is met, or the best option."""
-        return self.value == 1.0 or self.verdict == MET
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +196,9 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
             [assessed.agreement for assessed in details if len(assessed.votes) > 1]
         )
         if self.decides:
-            confidences = least_probability([assessed.agreement for assessed in details])
+            confidences = least_probability(
+                [verdict.probability for call in calls for verdict in call.value or ()]
+            )
         return replace(
             judgment,
             unit=unit,
@@ -240,9 +237,10 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         It has no score if no criterion that counts could be assessed.
         """
         formula, cannot_assess = self.settings.formula, self.settings.cannot_assess
+        values = [*map(verdict_value, criteria, details)]
         graded = [
-            GradedCriterion(criterion, _counted_value(criterion, detail, formula))
-            for criterion, detail in zip(criteria, details, strict=True)
+            GradedCriterion(criterion, value if formula == "all" else detail.value)
+            for criterion, detail, value in zip(criteria, details, values, strict=True)
         ]
         score = checklist_score(graded, formula, cannot_assess)
         unmet = unmet_requirements(graded, cannot_assess)
@@ -254,7 +252,7 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
             return Judgment(
                 None, Status.UNPARSABLE, explanation=f"{why}\n\n{reasons}", detail=detail
             )
-        met = sum(checked.is_met for checked in details)
+        met = values.count(1.0)
         count = len(details)
         label = f"{met} of {count} met"
         return Judgment(score, Status.OK, label, reasons, detail=detail)
@@ -298,10 +296,10 @@ def _parse_choice(
     return NoVerdict(f"{fault}: {why}")
 
 
-def _counted_value(criterion: Criterion, detail: CriterionDetail, formula: Formula) -> float | None:
-    """Return a verdict's value, which `formula=all` takes from its word, not from probabilities."""
-    if formula != "all" or detail.value is None:
-        return detail.value
+def verdict_value(criterion: Criterion, detail: CriterionDetail) -> float | None:
+    """Return the value of the verdict's word, also where a decision model's value is expected."""
+    if detail.value is None:
+        return None
     return criterion.allowed_words(cannot_assess=True).get(detail.verdict, detail.value)
 
 
@@ -327,10 +325,11 @@ def decide(
             chosen.word,
             chosen.value,
         )
-        agreement = len(same) / len(votes_cast)
-        if chosen.probability is not None:
-            agreement = chosen.probability
-        decided.append(CriterionDetail(*shown, agreement, same[0].quote, same[0].reason, words))
+        decided.append(
+            CriterionDetail(
+                *shown, len(same) / len(votes_cast), same[0].quote, same[0].reason, words
+            )
+        )
     return decided
 
 

@@ -94,7 +94,7 @@ class DecisionState:
 
 async def decide(
     client: ChatClient, forms: Sequence[DecisionForm[ValueT]], name: str = "decisions"
-) -> tuple[list[JudgeCall[ValueT]], list[JudgeCall[object]]]:
+) -> tuple[list[tuple[JudgeCall[ValueT], ...]], list[JudgeCall[object]]]:
     """Ask all typed questions about a state.
 
     Never raises because of an endpoint's answer.
@@ -105,7 +105,8 @@ async def decide(
         name: the name of the calls, which a number follows from the second request on.
 
     Returns:
-        For each form a call with its verdict, and all calls that were made.
+        For each form its calls without answers, then one with its verdict if it has one; and all
+        calls that were made, which alone have tokens and times.
     """
     state = DecisionState.from_texts(forms[0].state).fields
     questions = [question for form in forms for question in form.questions]
@@ -119,15 +120,15 @@ async def decide(
         )
         for number, start in enumerate(starts, start=1)
     )
-    verdicts = list[JudgeCall[ValueT]]()
+    replies = list[tuple[JudgeCall[ValueT], ...]]()
     begin = 0
     for form in forms:
         end = begin + len(form.questions)
         first, last = begin // MOST_QUESTIONS, (end - 1) // MOST_QUESTIONS
-        calls = [part[-1] for part in parts[first : last + 1]]
-        verdicts.append(_read_form(form, calls, begin - first * MOST_QUESTIONS))
+        start = begin - first * MOST_QUESTIONS
+        replies.append(_read_form(form, parts[first : last + 1], start))
         begin = end
-    return verdicts, [call for part in parts for call in part]
+    return replies, [call for part in parts for call in part]
 
 
 async def _ask_part(
@@ -157,22 +158,26 @@ async def _ask_part(
 
 
 def _read_form(
-    form: DecisionForm[ValueT], calls: Sequence[JudgeCall[tuple[Decision, ...]]], start: int
-) -> JudgeCall[ValueT]:
-    """Return the call with the verdict of a form, or the first one that failed.
+    form: DecisionForm[ValueT],
+    parts: Sequence[Sequence[JudgeCall[tuple[Decision, ...]]]],
+    start: int,
+) -> tuple[JudgeCall[ValueT], ...]:
+    """Return a form's calls without answers, then one with its verdict if it has one.
 
     Args:
         form: the form.
-        calls: the calls with its answers.
+        parts: the calls of each request with its questions.
         start: the index of its first answer among theirs.
     """
-    failed = next((call for call in calls if call.value is None), None)
-    if failed is not None:
-        return cast("JudgeCall[ValueT]", replace(failed, run=CallRun()))
-    answers = [answer for call in calls for answer in call.value or ()]
-    decisions = answers[start : start + len(form.questions)]
-    text = "; ".join(map(describe_decision, decisions, form.questions))
-    return JudgeCall(calls[0].name, text, None, form.read(decisions), None, CallRun())
+    failed = [replace(call, run=CallRun()) for part in parts for call in part if call.value is None]
+    calls = cast("list[JudgeCall[ValueT]]", failed)
+    if all(part[-1].value is not None for part in parts):
+        answers = [answer for part in parts for answer in part[-1].value or ()]
+        decisions = answers[start : start + len(form.questions)]
+        text = "; ".join(map(describe_decision, decisions, form.questions))
+        verdict = form.read(decisions)
+        calls.append(JudgeCall(parts[0][-1].name, text, None, verdict, None, CallRun()))
+    return tuple(calls)
 
 
 def read_answers(

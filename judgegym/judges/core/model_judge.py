@@ -169,9 +169,9 @@ async def ask_question(
 
     messages, name = question.prompt.messages, question.name
     if question.decision is not None and asks_decisions(client):
-        (verdict,), made = await decide(client, [question.decision], name)
+        (replies,), made = await decide(client, [question.decision], name)
         *earlier, last = cast("list[JudgeCall[ValueT]]", made)
-        return Answers(question, (*earlier, replace(verdict, name=last.name, run=last.run)))
+        return Answers(question, (*earlier, replace(replies[-1], name=last.name, run=last.run)))
     if question.votes:
         calls = await collect_votes(
             lambda vote: call(messages, f"{name}_{vote.number + 1}", vote),
@@ -282,10 +282,10 @@ class ModelJudge(SingleJudge[SettingsT, DetailT], Generic[SettingsT, DetailT, Va
     ) -> Judgment[DetailT]:
         """Judge a task by a decision model, which is asked all questions in one request."""
         forms = [question.decision for question in questions if question.decision is not None]
-        verdicts, calls = await decide(self.client, forms)
+        replies, calls = await decide(self.client, forms)
         answers = [
-            Answers(question, (replace(call, name=question.name),))
-            for question, call in zip(questions, verdicts, strict=True)
+            Answers(question, tuple(replace(call, name=question.name) for call in question_replies))
+            for question, question_replies in zip(questions, replies, strict=True)
         ]
         judgment = self.combine(task, answers)
         suspects = DecisionState.from_texts(forms[0].state).suspects

@@ -234,7 +234,7 @@ async def test_an_unreadable_answer_is_asked_again_and_never_a_score(connect: Co
         return gateway(lambda *_: 0.9)(request, number)  # type: ignore[return-value]
 
     judgment, bodies = await check(connect, broken, listed(1))
-    assert (len(bodies), judgment.score) == (3, 0.9)
+    assert (len(bodies), judgment.score, judgment.detail.redrawn) == (3, 0.9, 2)
     assert [call.name for call in judgment.calls] == [
         "decisions",
         "decisions_redraw_1",
