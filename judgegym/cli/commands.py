@@ -42,7 +42,10 @@ _VERB = "judgegym.environments.command_line.main"
 
 COMMANDS: Mapping[str, Command] = {
     "list": Command(
-        "show environments, and what each needs", "judgegym.cli.listing", "[ENV …]", _ENVIRONMENTS
+        "show environments, or models with --judges",
+        "judgegym.cli.listing",
+        "[ENV …]",
+        _ENVIRONMENTS,
     ),
     "evaluate": Command(
         "score a policy and print benchmark numbers", _VERB, "ENV …", _ENVIRONMENTS

@@ -26,6 +26,7 @@ from judgegym.cli.environments import (
     load_installed,
     read_installed_environments,
 )
+from judgegym.cli.lifecycle import describe_models
 from judgegym.environments.command_line.program import VERBS
 from judgegym.judges.config.entry_points import EntryPoint
 from judgegym.judges.config.extras import EXTRAS, TRAINERS, install_command
@@ -45,10 +46,16 @@ _POLICY = "policy"
 def main(argv: Sequence[str], *, prog: str) -> int:
     """Print the named environments, or all built-in and installed ones; return the exit code.
 
+    With `--judges`, print models.
+
     Raises:
-        SettingsError: there is no such environment.
+        SettingsError: there is no such environment, or no such model.
     """
-    environments = make_parser(prog).parse_args(argv).environments
+    flags = make_parser(prog).parse_args(argv)
+    environments = flags.environments
+    if flags.judges:
+        sys.stdout.write("\n".join(describe_models(environments)) + "\n")
+        return 0
     for word in environments or built_in_modules():
         sys.stdout.write(
             "\n".join(describe_environment(word, load_environment(word), find_distribution(word)))
@@ -66,7 +73,15 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
         prog=prog, description="Show environments, and what each needs.", allow_abbrev=False
     )
     names: Any = parser.add_argument(
-        "environments", nargs="*", metavar="ENV", help=f"only these; also {ENVIRONMENT_FORMS}"
+        "environments",
+        nargs="*",
+        metavar="ENV",
+        help=f"only these; also {ENVIRONMENT_FORMS}; with --judges: only these models",
+    )
+    parser.add_argument(
+        "--judges",
+        action="store_true",
+        help="show the known models of large providers: when they are retired, and what follows",
     )
     names.completer = lambda **_: environment_names()
     return parser

@@ -27,7 +27,7 @@ from judgegym.llm.at_once import request_in_flight
 from judgegym.llm.batches.queue import BATCHES, Batches
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.cost.images import count_image_tokens
-from judgegym.llm.cost.models import explain_retirement, warn_if_retired
+from judgegym.llm.cost.models import describe_retirement, explain_retirement, warn_if_retired
 from judgegym.llm.errors import EndpointError, FailureKind, RunStop
 from judgegym.llm.http.exchange import Exchange
 from judgegym.llm.http.limits import LimitedClient
@@ -185,6 +185,15 @@ class Transport(LimitedClient):
         self.reachability.replicas[0].habits.served.update(earlier)
 
     @property
+    def _retirements(self) -> list[str]:
+        """A sentence for each replica whose model has been retired, or will be soon."""
+        notices = [
+            describe_retirement(endpoint.base_url, endpoint.model, self.settings.model_setting)
+            for endpoint in self.settings.endpoints
+        ]
+        return [f"{notice}." for notice in dict.fromkeys(notices) if notice is not None]
+
+    @property
     def notices(self) -> list[str]:
         """Sentences about how the model and its siblings were asked, which a reader must know."""
         words = [
@@ -193,7 +202,7 @@ class Transport(LimitedClient):
         changed = self.fields.describe_refusals(
             self.changed, self.settings.endpoints[0].redacted_url
         )
-        notices = [*words, *changed]
+        notices = [*words, *changed, *self._retirements]
         for sibling in self.siblings:
             notices += sibling.notices
         return notices

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter, ValidationError
 
+from judgegym.engine.records import Sample
 from judgegym.engine.terminal.output import Table, format_dollars
 from judgegym.engine.terminal.summary import Section, SummaryLine
 from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
@@ -25,7 +26,7 @@ from judgegym.judges.parts.jury import JurySettings, compute_jury_scores
 from judgegym.judges.scorers.registry import built_in_kind
 from judgegym.llm import wire
 from judgegym.llm.usage import Usage
-from judgegym.llm.wire import mapping_or_empty
+from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.results.run import SavedRun
 from judgegym.statistics import percent
 from judgegym.statistics.agreement import Interval, krippendorff_alpha, quadratic_kappa, sides
@@ -147,6 +148,12 @@ def _format_number(value: float | str) -> str:
     return f"{value:.2f}"
 
 
+def read_part_scores(sample: Sample[JSON]) -> Mapping[str, JSON]:
+    """Return the scores of a sample's parts or judges by name; empty with a single judge."""
+    score_maps = [mapping_or_empty(wire.lookup(sample.detail, key)) for key in _SCORE_FIELDS]
+    return next(filter(None, [sample.members, *score_maps]), {})
+
+
 class _JudgeScores:
     """The scores of a run's judges (a row for each judge, NaN without a score) and of the whole."""
 
@@ -161,10 +168,7 @@ class _JudgeScores:
                 name = call.partition("/")[0]
                 self.calls[name] += 1
                 self.usage[name] += call_run.usage
-            score_maps = [
-                mapping_or_empty(wire.lookup(sample.detail, key)) for key in _SCORE_FIELDS
-            ]
-            parts = next(filter(None, [sample.members, *score_maps]), {})
+            parts = read_part_scores(sample)
             if parts and sample.headline is not None:
                 whole = sample.headline.value if sample.headline.weight else None
                 scores = (parts.get(name) for name in names)

@@ -123,6 +123,23 @@ class RowsNeeded:
     reason: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class RowsForWidth:
+    """Number of rows whose paired interval has a half width.
+
+    Attributes:
+        half_width: half the width of the interval.
+        rows: the number of rows; `None`, with the reason, if it is unknown.
+        interval: the 90 % interval of that number, as the observed rows only estimate the variance.
+        reason: why there is no number; empty if there is one.
+    """
+
+    half_width: float
+    rows: int | None
+    interval: Interval | None = None
+    reason: str = ""
+
+
 def paired_intervals(
     first: RatioTerms, second: RatioTerms, *, ends: Ends | None = None, level: float = 0.95
 ) -> PairedIntervals | str:
@@ -289,23 +306,65 @@ def rows_needed(
     difference = second.ratio - first.ratio
     if abs(difference) < 1e-12:
         return RowsNeeded(None, "the observed difference is 0, so no number of rows suffices")
-    residuals = [
-        np.subtract(side.totals, np.multiply(side.ratio, side.weights)) / np.mean(side.weights)
-        for side in (first, second)
-    ]
-    if len(residuals[0]) < 2:
-        return RowsNeeded(None, "one row is too few to estimate the variance")
-    deviation = float(np.std(residuals[1] - residuals[0], ddof=1))
-    if deviation < 1e-12:
-        return RowsNeeded(
-            None,
-            "all rows differ by the same amount, so the variance is not known",
-        )
+    residuals = _paired_residuals(first, second)
+    if isinstance(residuals, str):
+        return RowsNeeded(None, residuals)
+    deviation = float(np.std(residuals, ddof=1))
     reach = float(norm.ppf((1 + level) / 2) + norm.ppf(power))
     needed = (reach * deviation / abs(difference)) ** 2
     if not math.isfinite(needed):
         return RowsNeeded(None, "the values are too large to compute it")
     return RowsNeeded(math.ceil(needed))
+
+
+def rows_for_half_width(
+    first: RatioTerms, second: RatioTerms, half_width: float, *, level: float = 0.95
+) -> RowsForWidth:
+    """Return how many rows make the paired interval of a difference ± `half_width`.
+
+    n = (z · s / half_width)², where s is the standard deviation over the rows, as in `rows_needed`.
+    Its 90 % interval is that of s², on a logarithmic scale: the variance of s² over n rows is about
+    (m₄ − s⁴) / n, with the fourth central moment m₄.
+
+    Raises:
+        ValueError: the half width is not above 0.
+
+    Source:
+        Cramér, Mathematical Methods of Statistics (1946), section 27.4.
+    """
+    import numpy as np
+    from scipy.stats import norm
+
+    if not half_width > 0:
+        raise ValueError(f"a half width of {half_width}")
+    residuals = _paired_residuals(first, second)
+    if isinstance(residuals, str):
+        return RowsForWidth(half_width, None, reason=residuals)
+    variance = float(np.var(residuals, ddof=1))
+    fourth = float(np.mean((residuals - residuals.mean()) ** 4))
+    needed = float(norm.ppf((1 + level) / 2)) ** 2 * variance / half_width**2
+    if not math.isfinite(needed) or not math.isfinite(fourth):
+        return RowsForWidth(half_width, None, reason="the values are too large to compute it")
+    error = math.sqrt(max(0.0, fourth / variance**2 - 1) / len(residuals))
+    spread = math.exp(float(norm.ppf(0.95)) * error)
+    rows = max(2, math.ceil(needed))
+    return RowsForWidth(half_width, rows, Interval(needed / spread, needed * spread))
+
+
+def _paired_residuals(first: RatioTerms, second: RatioTerms) -> Floats | str:
+    """Return what each row adds to the variance of a difference, or why that is unknown."""
+    import numpy as np
+
+    residuals = [
+        np.subtract(side.totals, np.multiply(side.ratio, side.weights)) / np.mean(side.weights)
+        for side in (first, second)
+    ]
+    if len(residuals[0]) < 2:
+        return "one row is too few to estimate the variance"
+    changes: Floats = residuals[1] - residuals[0]
+    if float(np.std(changes, ddof=1)) < 1e-12:
+        return "all rows differ by the same amount, so the variance is not known"
+    return changes
 
 
 def kappa_interval(

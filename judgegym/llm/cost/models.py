@@ -131,9 +131,8 @@ def today() -> date:
     return datetime.now(timezone.utc).date()
 
 
-@lru_cache(maxsize=256)
-def warn_if_retired(url: str, name: str, setting: str) -> None:
-    """Warn once about a model that its provider has retired or is about to retire.
+def describe_retirement(url: str, name: str, setting: str) -> str | None:
+    """Describe the retirement of a model that has ended or ends soon; `None` for other models.
 
     Args:
         url: the endpoint's base URL.
@@ -141,10 +140,20 @@ def warn_if_retired(url: str, name: str, setting: str) -> None:
         setting: the setting that names it, for the message.
     """
     model = find_model([url], name)
-    if model is not None and model.ends_within(SOON, today()):
-        logger.warning(
-            "%s (%s); set %s", model.describe_end(name, today()), model.lifecycle, setting
-        )
+    if model is None or not model.ends_within(SOON, today()):
+        return None
+    return f"{model.describe_end(name, today())} ({model.lifecycle}); set {setting}"
+
+
+@lru_cache(maxsize=256)
+def warn_if_retired(url: str, name: str, setting: str) -> None:
+    """Warn once about a model that its provider has retired or is about to retire.
+
+    The arguments are those of `describe_retirement`.
+    """
+    notice = describe_retirement(url, name, setting)
+    if notice is not None:
+        logger.warning("%s", notice)
 
 
 def explain_retirement(name: str, setting: str) -> str:

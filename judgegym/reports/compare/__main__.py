@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from pathlib import Path
 
 from judgegym.judges.config.exit_code import exit_code
@@ -41,6 +42,7 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
         action="store_true",
         help="compare runs whose datasets or texts of shared rows differ",
     )
+    _add_succession(parser)
     add(
         "--gold",
         action="store_true",
@@ -75,6 +77,55 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
     return parser
 
 
+def _add_succession(parser: argparse.ArgumentParser) -> None:
+    """Add the flags of a succession."""
+    group = parser.add_argument_group("when a judge retires")
+    group.add_argument(
+        "--succession",
+        action="store_true",
+        help="RUN is OLD and NEW, in which another judge judges OLD's completions again: also "
+        "thresholds, gates, cascades, anchors, and the rows that an interval takes",
+    )
+    threshold = (
+        "with --succession: how many rows reach X with each judge; repeat it for several (default: "
+        "the middle of the scale of scores)"
+    )
+    group.add_argument(
+        "--threshold", type=_parse_number, action="append", default=[], metavar="X", help=threshold
+    )
+    half_width = (
+        "with --succession: how many rows the shift takes to ± X; repeat it for several (default: "
+        "1, 2, 3 and 5 %% of the scale)"
+    )
+    group.add_argument(
+        "--half_width",
+        type=_parse_half_width,
+        action="append",
+        default=[],
+        metavar="X",
+        help=half_width,
+    )
+
+
+def _parse_number(word: str) -> float:
+    """Parse a finite number."""
+    try:
+        number = float(word)
+    except ValueError:
+        number = float("nan")
+    if not isfinite(number):
+        raise argparse.ArgumentTypeError(f"expected a number, found {word!r}")
+    return number
+
+
+def _parse_half_width(word: str) -> float:
+    """Parse a number above 0."""
+    number = _parse_number(word)
+    if number <= 0:
+        raise argparse.ArgumentTypeError(f"expected a number above 0, found {word!r}")
+    return number
+
+
 def main(
     argv: Sequence[str] | None = None, *, prog: str = "python -m judgegym.reports.compare"
 ) -> int:
@@ -96,11 +147,18 @@ def _run(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.conditions import CONDITIONS
     from judgegym.reports.compare.page import report_link, write_page
     from judgegym.reports.compare.rendering import show_comparison
+    from judgegym.reports.compare.succession import SuccessionOptions
     from judgegym.reports.labels.file import read_labels
     from judgegym.reports.results.run import SavedRun
 
+    if not flags.succession and (flags.threshold or flags.half_width):
+        name = "threshold" if flags.threshold else "half_width"
+        raise UserError(f"--{name}: nothing reads it without --succession")
     if any(map(is_audit, flags.runs)):
         return _run_audits(flags)
+    succession = None
+    if flags.succession:
+        succession = SuccessionOptions(tuple(flags.threshold), tuple(flags.half_width))
     allowed = {
         "judge": flags.across_judges,
         "protocol": flags.across_protocols,
@@ -114,6 +172,7 @@ def _run(flags: argparse.Namespace) -> int:
         most=flags.rows,
         with_gold=flags.gold,
         labels=[read_labels(path) for path in flags.labels],
+        succession=succession,
     )
 
     def page() -> Iterator[bytes]:
@@ -127,6 +186,8 @@ def _run(flags: argparse.Namespace) -> int:
 def _run_audits(flags: argparse.Namespace) -> int:
     from judgegym.reports.compare.audits import compare_audits, show_audits
 
+    if flags.succession:
+        raise UserError("--succession: expected two runs, and an audit is none")
     if flags.html is not None:
         raise UserError("--html: a comparison of audits has no page; it has a table and --json")
     comparison = compare_audits(flags.runs, rounds=flags.rounds, seed=flags.seed)

@@ -27,6 +27,11 @@ from judgegym.reports.compare.corrected import corrected_numbers
 from judgegym.reports.compare.difference import Pair
 from judgegym.reports.compare.gold import check_same_gold, compare_with_gold, read_gold_labels
 from judgegym.reports.compare.rows import CommonRows, RunRows, select_common_rows, shorten_text
+from judgegym.reports.compare.succession import (
+    SuccessionOptions,
+    check_succession,
+    measure_succession,
+)
 from judgegym.reports.labels.file import Labels
 from judgegym.reports.results.run import SavedRun, classify_metric
 from judgegym.statistics.intervals import Ends, find_ends
@@ -60,6 +65,7 @@ def compare_runs(
     most: int = 10,
     with_gold: bool = False,
     labels: Sequence[Labels] = (),
+    succession: SuccessionOptions | None = None,
 ) -> Comparison:
     """Compare each further run with the first one.
 
@@ -73,6 +79,7 @@ def compare_runs(
         with_gold: also compare each run with the gold labels of the rows.
         labels: human labels, for each run or once for all, which correct the results and their
             differences.
+        succession: also report what changes if the second run's judge replaces the first run's.
 
     Returns:
             The number of compared `rows`; for each of `runs` the headline over them, and how many
@@ -85,16 +92,19 @@ def compare_runs(
                 differ in a condition that is not allowed to differ.
             RunDirectoryError: a run cannot be read.
             DataError: labels belong to another run.
+            UserError: a succession is not of two runs, or their judges saw other completions.
     """
     headline, words = _headline(runs)
     reference = runs[0]
-    if reference.is_scored:  # scored data sets compare judges on the same responses
+    if reference.is_scored or succession is not None:  # judges of the same responses
         across = {*across, "judge"}
     rows = [RunRows(run) for run in runs]
     common = select_common_rows(rows)
     if not common.uids:
         paths = " and ".join(str(run.path) for run in runs)
         raise NotComparableError(f"{paths} share no row that has a judgment")
+    if succession is not None:
+        check_succession(runs, common)
     letters = assign_letters(runs)
     differing = list[ConditionDifference]()
     for index in range(1, len(runs)):
@@ -123,6 +133,11 @@ def compare_runs(
         gold_labels = [read_gold_labels(run, common.uids) for run in runs]
         check_same_gold(runs, gold_labels)
         gold = compare_with_gold(gold_labels, letters, settings, prompts=prompts)
+    measured = None
+    if succession is not None:
+        measured = measure_succession(
+            runs, rows[0], common, pairs[0], kind, LEVEL, ends, succession
+        )
     intervals = [pair.intervals and pair.intervals.second for pair in pairs]
     intervals.insert(0, pairs[0].intervals and pairs[0].intervals.first)
     return {
@@ -159,6 +174,7 @@ def compare_runs(
         "unit": unit,
         "gold": gold,
         "corrected": corrected_numbers(runs, letters, labels, common, kind) if labels else None,
+        "succession": measured,
     }
 
 

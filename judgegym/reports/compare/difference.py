@@ -74,9 +74,9 @@ class Pair:
         self._ends = ends
         self._sides = rows.sides[0], rows.sides[index]
         self._before, self._after = (side.values for side in self._sides)
-        self._whole, self.intervals = estimate_difference(*self._clustered_terms(), level, ends)
+        self._whole, self.intervals = estimate_difference(*self.clustered_terms(), level, ends)
 
-    def _clustered_terms(
+    def clustered_terms(
         self, places: NDArray[np.int64] | slice = slice(None)
     ) -> tuple[RatioTerms, RatioTerms]:
         """Return both sides of some rows, or of all; dependent rows are summed."""
@@ -99,7 +99,7 @@ class Pair:
         import numpy as np
 
         changes = np.round(self._after - self._before, _DECIMALS)
-        units = self._clustered_terms()
+        units = self.clustered_terms()
         values = [side.values for side in units]
         tests = [sign_test(*values)]
         if (
@@ -163,7 +163,7 @@ class Pair:
             chosen = np.asarray(places[name])
             before, after = (side.select(chosen).ratio for side in self._sides)
             difference = estimate_difference(
-                *self._clustered_terms(chosen), self._level, self._ends
+                *self.clustered_terms(chosen), self._level, self._ends
             )[0]
             categories.append(
                 {

@@ -9,9 +9,10 @@ from typing import Any
 from judgegym.engine.terminal import Table, console, say, show_table
 from judgegym.engine.terminal.output import format_count, printable
 from judgegym.reports.compare.comparison import LEVEL, Comparison
+from judgegym.reports.compare.difference_text import difference_cells
+from judgegym.reports.compare.succession_text import render_succession
 from judgegym.reports.labels.correction import CorrectedNumber
 from judgegym.reports.labels.rendering import describe_label_equivalent, format_bounds
-from judgegym.statistics.agreement import Interval
 from judgegym.statistics.paired import TestName
 
 _TESTS: Mapping[TestName, str] = {
@@ -50,6 +51,7 @@ def render_comparison(comparison: Comparison) -> dict[str, Any]:
         "differences": [_render_difference(comparison, difference) for difference in differences],
         "gold": gold and render_gold(comparison, gold),
         "corrected": comparison["corrected"] and _render_corrected(comparison),
+        "succession": comparison["succession"] and render_succession(comparison),
         "differing": [
             f"The {condition.condition} differs: {condition}"
             for condition in comparison["differing"]
@@ -65,26 +67,6 @@ def format_value(value: float | None, reason: str = "") -> str:
     if value is None:
         return f"undefined ({reason})"
     return f"{value:.4f}"
-
-
-def _format_signed(value: float) -> str:
-    if round(value, 4) == 0:
-        return "0.0000"
-    return f"{value:+.4f}".replace("-", "−")
-
-
-def _difference_cells(estimate: Mapping[str, Any] | None) -> tuple[str, str]:
-    """Format a difference and its interval, or why there is none; empty for the reference."""
-    if estimate is None:
-        return "", ""
-    interval: Interval | None = estimate["interval"]
-    if interval is None:
-        between = estimate["reason"]
-    else:
-        low = _format_signed(interval.low)
-        high = _format_signed(interval.high)
-        between = f"{low} to {high}"
-    return _format_signed(estimate["value"]), between
 
 
 def _format_share(share: float) -> str:
@@ -111,7 +93,7 @@ def _render_run(
             run["letter"],
             format_value(run["headline"]),
             format_bounds(run["interval"], "–"),
-            *_difference_cells(difference),
+            *difference_cells(difference),
         ),
     }
 
@@ -119,7 +101,7 @@ def _render_run(
 def _render_difference(comparison: Comparison, difference: Mapping[str, Any]) -> dict[str, Any]:
     """Render a difference: headline, details, and cells for all rows and each category."""
     item, letter, estimate = comparison["item"], difference["letter"], difference["difference"]
-    value, between = _difference_cells(estimate)
+    value, between = difference_cells(estimate)
     run = next(run for run in comparison["runs"] if run["letter"] == letter)
     everything = {
         "name": f"all {item}s",
@@ -147,7 +129,7 @@ def _render_difference(comparison: Comparison, difference: Mapping[str, Any]) ->
                 f"{category['rows']:,}",
                 format_value(category["reference"]),
                 format_value(category["run"]),
-                *_difference_cells(category["difference"]),
+                *difference_cells(category["difference"]),
             )
             for category in (everything, *difference["categories"])
         ],
@@ -279,7 +261,7 @@ def render_gold(comparison: Mapping[str, Any], gold: Mapping[str, Any]) -> dict[
                 format_bounds(run["interval"], "–"),
                 format_value(run["kappa"], run["kappa_reason"]),
                 format_bounds(run["kappa_interval"], "–"),
-                *_difference_cells(differences.get(run["letter"])),
+                *difference_cells(differences.get(run["letter"])),
             )
             for run in gold["runs"]
         ],
@@ -313,7 +295,7 @@ def _render_corrected(comparison: Comparison) -> dict[str, Any]:
 def _kappa_line(difference: Mapping[str, Any]) -> str:
     """Describe the difference of the kappas with its interval, or why there is none."""
     kappa = difference["kappa"]
-    value, between = ("", kappa["reason"]) if kappa["value"] is None else _difference_cells(kappa)
+    value, between = ("", kappa["reason"]) if kappa["value"] is None else difference_cells(kappa)
     return f"{difference['letter']}: κ {value} (95\u00a0%: {between})"
 
 
@@ -355,8 +337,20 @@ def show_comparison(comparison: Comparison) -> None:
     for part in filter(None, (words["gold"], words["corrected"])):
         say("")
         show_gold(part)
+    if words["succession"]:
+        say("")
+        _show_succession(words["succession"])
     say("")
     _say_lines("", *map(printable, words["differing"] + comparison["notes"]), words["method"])
+
+
+def _show_succession(words: Mapping[str, Any]) -> None:
+    """Print what changes with the judge (`render_succession`)."""
+    _say_lines("", printable(words["title"]))
+    _say_lines(_INDENT, *map(printable, words["lines"]))
+    for table in words["tables"]:
+        _say_lines(_INDENT, table["title"])
+        _show_table(table["header"], [(printable(name), *cells) for name, *cells in table["rows"]])
 
 
 def show_gold(words: Mapping[str, Any]) -> None:

@@ -1,0 +1,150 @@
+"""Render a succession as lines and tables, which terminal and page share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from judgegym.engine.terminal.output import format_count
+from judgegym.reports.compare.difference_text import difference_cells
+from judgegym.statistics import percent
+from judgegym.statistics.paired import RowsForWidth
+
+_CROSSINGS = ("rows", "A", "B", "rise", "fall", "difference", "95 %")
+
+
+def render_succession(comparison: Mapping[str, Any]) -> dict[str, Any]:
+    """Render what changes if B's judge replaces A's.
+
+    Returns:
+        A `title`, `lines`, and `tables` with `title`, `header` and `rows` of cells.
+    """
+    succession = comparison["succession"]
+    old, new = (model["name"] for model in succession["models"])
+    return {
+        "title": f"Succession from {old} to {new}",
+        "lines": [
+            *_describe_dates(succession),
+            *_describe_pilot(comparison),
+            *_describe_cascade(succession),
+            *_describe_anchors(comparison),
+            "No score is converted: thresholds and gates are applied to both judges as they are.",
+        ],
+        "tables": [*_list_tables(comparison)],
+    }
+
+
+def _describe_dates(succession: Mapping[str, Any]) -> Iterator[str]:
+    """Yield when each model ends, as far as that is known."""
+    for letter, model in zip("AB", succession["models"], strict=True):
+        if model["end"] is not None:
+            yield f"The judge of {letter}: {model['end']} (at {model['provider']})."
+        elif model["not_before"] is not None:
+            yield (
+                f"The judge of {letter}: {model['name']} will not be retired before "
+                f"{model['not_before']} (at {model['provider']})."
+            )
+
+
+def _describe_pilot(comparison: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many rows of the old run are compared, and which categories are not."""
+    succession, rows, item = comparison["succession"], comparison["rows"], comparison["item"]
+    if rows == succession["rows"]:
+        return
+    yield (
+        f"B is a pilot: {rows:,} of A's {format_count(succession['rows'], item)}. --limit takes "
+        "the first ones, so the shift of the others may differ."
+    )
+    missing = succession["missing_categories"]
+    if missing:
+        shown = ", ".join(missing[:5])
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        yield f"No compared {item} is of these categories of A: {shown}{more}."
+
+
+def _describe_cascade(succession: Mapping[str, Any]) -> Iterator[str]:
+    """Yield how many rows the cascade's strong judge decides, and what its threshold is worth."""
+    cascade = succession["cascade"]
+    if cascade is None:
+        return
+    rows = cascade["rows"]
+    if not rows:
+        yield "A is a cascade, B is none: nothing is escalated, and its promise does not apply."
+        return
+    before, after = (percent(cascade[side] / rows) for side in ("before", "after"))
+    yield (
+        f"The cascade (threshold {cascade['threshold']:g} of {cascade['confidence']}) escalates "
+        f"{before} of {rows:,} rows in A, {after} in B."
+    )
+    promise = "Its threshold was"
+    if cascade["harm"] is not None:
+        promise = f"The threshold and the promise of {percent(cascade['harm'])} were"
+    yield (
+        f"{promise} chosen for A's judges: choose again with `judgegym replay --choose` from runs "
+        "of B's judges."
+    )
+
+
+def _describe_anchors(comparison: Mapping[str, Any]) -> Iterator[str]:
+    """Yield what becomes of the anchors' baseline."""
+    anchors = comparison["succession"]["anchors"]
+    if anchors is None:
+        return
+    started = "B has started its own"
+    if not anchors["has_new"]:
+        started = "the first run of B's judge with --anchors starts its own"
+    yield (
+        f"Anchors: the baseline of {anchors['rows']:,} anchors is of A's judge and settings; "
+        f"{started}, and drift is tested from there."
+    )
+    old, new = anchors["agreeing"]
+    if old is not None and new is not None:
+        yield f"Anchors: A agrees with {old:,} labels, B with {new:,}."
+
+
+def _list_tables(comparison: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the tables: thresholds, gates, and rows for an interval."""
+    succession, item, unit = comparison["succession"], comparison["item"], comparison["unit"]
+    if succession["thresholds"]:
+        yield {
+            "title": f"{item.capitalize()}s that reach a threshold",
+            "header": ("at least", *_CROSSINGS),
+            "rows": [
+                _crossing_cells(f"{crossing['threshold']:g}", crossing)
+                for crossing in succession["thresholds"]
+            ],
+        }
+    if succession["gates"]:
+        yield {
+            "title": f"{item.capitalize()}s that pass A's gates",
+            "header": ("gate", *_CROSSINGS),
+            "rows": [
+                _crossing_cells(f"{gate['name']} ≥ {gate['threshold']:g}", gate)
+                for gate in succession["gates"]
+            ],
+        }
+    if succession["half_widths"]:
+        yield {
+            "title": f"{unit.capitalize()}s that the shift takes to ± x (95 %)",
+            "header": ("±", f"{unit}s", "90 %"),
+            "rows": [_half_width_cells(needed) for needed in succession["half_widths"]],
+        }
+
+
+def _crossing_cells(name: str, crossing: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the cells of a threshold: rows that pass, and the difference of their shares."""
+    counts = (crossing[column] for column in ("rows", "before", "after", "rise", "fall"))
+    if crossing["difference"] is None:
+        cells = ("–", "no row has this score in both runs")
+    else:
+        cells = difference_cells(crossing["difference"])
+    return (name, *(f"{count:,}" for count in counts), *cells)
+
+
+def _half_width_cells(needed: RowsForWidth) -> tuple[str, ...]:
+    """Return the cells of a half width."""
+    half_width = f"{needed.half_width:.4g}"
+    interval = needed.interval
+    if needed.rows is None or interval is None:
+        return half_width, "unknown", needed.reason
+    return half_width, f"{needed.rows:,}", f"{interval.low:,.0f} to {interval.high:,.0f}"
