@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 
+from judgegym.engine.terminal.output import format_count
 from judgegym.judges.core.naming import suggest_similar
 from judgegym.llm.cost.models import (
     DEFAULT_JUDGE,
@@ -31,11 +32,10 @@ def describe_models(names: Sequence[str]) -> list[str]:
     lines = list[str]()
     for provider, models in providers.items():
         lines += [*_describe_provider(provider, models, day), ""]
-    lines.append(
-        f"The default judge is {DEFAULT_JUDGE}. Dates are those of the providers' own endpoints; "
-    )
-    lines.append("another host of the same model has its own.")
-    return lines
+    return [
+        *lines,
+        f"The default judge is {DEFAULT_JUDGE}. Dates are of the providers' own endpoints.",
+    ]
 
 
 def _select_models(names: Sequence[str]) -> Mapping[str, KnownModel]:
@@ -93,5 +93,5 @@ def _describe_end(model: KnownModel, day: date) -> str:
     if model.retired <= day:
         return f"{model.retired}, gone"
     if model.ends_within(SOON, day):
-        return f"{model.retired}, in {(model.retired - day).days} days"
+        return f"{model.retired}, in {format_count((model.retired - day).days, 'day')}"
     return f"{model.retired}"

@@ -59,7 +59,7 @@ def check_succession(runs: Sequence[SavedRun], common: CommonRows) -> None:
     """
     if len(runs) != 2:
         raise UserError(f"--succession: expected two runs, OLD and NEW, found {len(runs)}")
-    if any(map(policy_is_judge, runs)):
+    if any(policy_is_judge(run) for run in runs if not run.is_scored):
         return  # its completions are verdicts
     old, new = runs
     same, rows = common.same_answers[1], len(common.uids)

@@ -298,6 +298,19 @@ def test_a_model_that_has_ended_is_told_of_once_before_it_is_asked(
         assert line.startswith(said) and line.endswith("; set --env.judge_model_name")
 
 
+def test_the_notices_of_a_run_have_it() -> None:
+    notices = {
+        name: ChatClient(
+            ChatSettings((Endpoint(ANTHROPIC, name),), url_setting="--env.judge_base_url")
+        ).notices
+        for name in (RETIRED, DEFAULT_JUDGE)
+    }
+    (notice,) = notices[RETIRED]
+    assert notice.startswith(f"{RETIRED} was retired on 2026-06-15")
+    assert notice.endswith("; set --env.judge_model_name.")
+    assert notices[DEFAULT_JUDGE] == []
+
+
 async def test_a_404_says_that_the_model_was_retired_and_which_setting_names_it(
     connect: Connect,
 ) -> None:

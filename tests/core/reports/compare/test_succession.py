@@ -1,0 +1,278 @@
+"""`compare --succession`: what changes when another judge judges the same completions."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from judgegym.engine.completions import Completion
+from judgegym.engine.records import Sample
+from judgegym.reports.compare import comparison as comparisons
+from judgegym.reports.compare.__main__ import main
+from judgegym.reports.compare.page import write_page
+from judgegym.reports.compare.succession import SuccessionOptions, count_crossings
+from judgegym.statistics.intervals import UNIT
+from judgegym.statistics.paired import RatioTerms, paired_intervals, rows_for_half_width
+from tests.command import serving, write_lines
+from tests.core.datasets.scoring import by_points, rated, score
+from tests.core.reports.compare.written import opened, row, run
+
+SCORE = {"headline": "eval/mean_score", "headline_words": "mean score", "environment": "mine"}
+OLD, NEW = "claude-sonnet-4-20250514", "claude-sonnet-4-6"
+BEFORE = [0.0, 0.25, 0.5, 0.75, 1.0, 0.5]
+AFTER = [0.25, 0.25, 0.25, 1.0, 0.75, 0.5]
+
+
+def scored_rows(values: list[float], **fields: Any) -> list[Sample[Any]]:
+    """A row for each value, in two categories."""
+    return [
+        row(f"row-{place}", value, category="code" if place > 3 else "math", **fields)
+        for place, value in enumerate(values)
+    ]
+
+
+def with_parts(sample: Sample[Any], parts: dict[str, float]) -> Sample[Any]:
+    """The row with the scores of its judge's parts."""
+    assert sample.judgment is not None
+    return replace(sample, judgment=replace(sample.judgment, members=parts))
+
+
+def succession(*runs: Any, **options: Any) -> dict[str, Any]:
+    """The succession between two runs."""
+    compared = comparisons.compare_runs(runs, succession=SuccessionOptions(**options))
+    measured: dict[str, Any] = compared["succession"]
+    return measured
+
+
+@pytest.fixture
+def pair(tmp_path: Path) -> list[str]:
+    """Two runs of the same completions, whose judges differ."""
+    return [
+        str(run(tmp_path / name, scored_rows(values), judge_model_name=judge, **SCORE))
+        for name, values, judge in (("old", BEFORE, OLD), ("new", AFTER, NEW))
+    ]
+
+
+@pytest.mark.slow
+def test_the_table_says_what_changes(pair: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*pair, "--succession", "--threshold=0.5", "--threshold=0.9"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    for words in (
+        "B − A: mean score 0.0000 (95 %: ",
+        f"Succession from {OLD} to {NEW}",
+        f"The judge of A: {OLD} was retired on 2026-06-15; its successor is {NEW} (at Anthropic).",
+        "The judge of B: claude-sonnet-4-6 will not be retired before 2027-02-17 (at Anthropic).",
+        "No score is converted",
+        "Rows that reach a threshold",
+        "│ 0.5 │ 6 │ 4 │ 3 │ 0 │ 1 │ −0.1667 │",
+        "│ 0.9 │ 6 │ 1 │ 1 │ 1 │ 1 │ 0.0000 │",
+        "Rows that the shift takes to ± x (95 %)",
+    ):
+        assert words in out, words
+    assert "pilot" not in out
+
+
+def test_numbers_equal_their_definitions(tmp_path: Path) -> None:
+    old, new = (
+        opened(tmp_path / name, scored_rows(values), judge_model_name=name, **SCORE)
+        for name, values in (("old", BEFORE), ("new", AFTER))
+    )
+    measured = succession(old, new, half_widths=(0.1,))
+    (crossing,) = measured["thresholds"]
+    assert crossing["threshold"] == 0.5, "the middle of the scale"
+    passes = [RatioTerms([float(v >= 0.5) for v in side], [1.0] * 6) for side in (BEFORE, AFTER)]
+    expected = paired_intervals(*passes, ends=UNIT)
+    assert not isinstance(expected, str)
+    assert crossing["difference"]["interval"] == expected.difference
+    (needed,) = measured["half_widths"]
+    deviation = np.std(np.subtract(AFTER, BEFORE), ddof=1)
+    assert needed.rows == int(np.ceil((1.959964 * deviation / 0.1) ** 2))
+    assert needed.interval.low < needed.rows < needed.interval.high
+    assert measured["rows"] == 6 and measured["missing_categories"] == []
+
+
+def test_default_half_widths_are_shares_of_the_scale(tmp_path: Path) -> None:
+    sides = [BEFORE, AFTER]
+    old, new = (
+        opened(
+            tmp_path / f"{place}",
+            scored_rows([1 + 4 * value for value in values]),
+            headline_scale=[1, 5],
+            judge_model_name=f"judge-{place}",
+            **SCORE,
+        )
+        for place, values in enumerate(sides)
+    )
+    measured = succession(old, new)
+    assert [needed.half_width for needed in measured["half_widths"]] == pytest.approx(
+        [0.04, 0.08, 0.12, 0.2]
+    )
+    assert [crossing["threshold"] for crossing in measured["thresholds"]] == [3.0]
+
+
+def test_a_win_rate_has_flips_and_no_threshold_of_its_own(tmp_path: Path) -> None:
+    old, new = (
+        opened(tmp_path / name, scored_rows([float(v > 0.4) for v in values]))
+        for name, values in (("old", BEFORE), ("new", AFTER))
+    )
+    assert succession(old, new)["thresholds"] == []
+
+
+def test_a_pilot_is_named_with_the_categories_that_it_lacks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = run(tmp_path / "old", scored_rows(BEFORE), **SCORE)
+    new = run(tmp_path / "new", scored_rows(AFTER)[:3], **SCORE)
+    assert main([str(old), str(new), "--succession"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "B is a pilot: 3 of A's 6 rows." in out
+    assert "No compared row is of these categories of A: code." in out
+
+
+def test_judges_that_agree_in_all_rows_have_no_number_of_rows(tmp_path: Path) -> None:
+    old, new = (
+        opened(tmp_path / name, scored_rows(BEFORE), judge_model_name=name, **SCORE)
+        for name in ("old", "new")
+    )
+    (needed,) = succession(old, new, half_widths=(0.1,))["half_widths"]
+    assert needed.rows is None and "variance is not known" in needed.reason
+
+
+def composed(path: Path, scores: list[float | None], settings: str) -> Any:
+    """A run whose judge has the part `correct`, by the settings of its environment."""
+    rows = [
+        with_parts(sample, {} if score is None else {"correct": score, "cascade.escalated": score})
+        for sample, score in zip(scored_rows(BEFORE), scores, strict=True)
+    ]
+    folder = run(path, rows, judge_model_name=path.name, **SCORE)
+    (folder / "config.yaml").write_text(settings)
+    return comparisons.SavedRun.open(folder)
+
+
+def test_gates_are_those_of_the_old_run(tmp_path: Path) -> None:
+    settings = (
+        "env: {judge: composite, reward: {correct: {judge: rubric, gate: 0.5}, style: {judge: "
+        "rubric}}}"
+    )
+    old = composed(tmp_path / "old", [0.0, 0.5, 1.0, 1.0, None, 0.25], settings)
+    new = composed(tmp_path / "new", [0.5, 0.25, 1.0, None, 1.0, 0.0], settings)
+    (gate,) = succession(old, new)["gates"]
+    counts = {name: gate[name] for name in ("name", "rows", "before", "after", "rise", "fall")}
+    assert counts == {"name": "correct", "rows": 4, "before": 2, "after": 2, "rise": 1, "fall": 1}
+    single = composed(tmp_path / "single", [None] * 6, "env: {judge: rubric}")
+    (gate,) = succession(old, single)["gates"]
+    assert (gate["rows"], gate["difference"]) == (0, None)
+
+
+def test_a_cascade_is_told_that_its_threshold_is_of_the_old_judges(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = "env: {judge: cascade, cascade_threshold: 0.6, cascade_harm: 0.05}"
+    old = composed(tmp_path / "old", [0.0, 0.0, 0.0, 1.0, 1.0, 1.0], settings)
+    new = composed(tmp_path / "new", [0.0, 1.0, 1.0, 1.0, 1.0, 1.0], settings)
+    assert main([str(old.path), str(new.path), "--succession"]) == 0
+    out = " ".join(capsys.readouterr().out.split()).replace("\u00a0", " ")
+    assert "(threshold 0.6 of margin) escalates 50.0 % of 6 rows in A, 83.3 % in B." in out
+    assert "The threshold and the promise of 5.0 % were chosen for A's judges" in out
+
+
+def test_anchors_begin_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    anchors = {"rows": 60, "agreeing": 55}
+    old = run(tmp_path / "old", scored_rows(BEFORE), anchors=anchors, **SCORE)
+    new = run(tmp_path / "new", scored_rows(AFTER), anchors={"rows": 60, "agreeing": 50}, **SCORE)
+    assert main([str(old), str(new), "--succession"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "the baseline of 60 anchors is of A's judge and settings; B has started its own" in out
+    assert "A agrees with 55 labels, B with 50." in out
+
+
+def test_the_page_and_the_json_have_it(pair: list[str], tmp_path: Path) -> None:
+    assert main([*pair, "--succession", "--half_width=0.05", f"--json={tmp_path / 'c.json'}"]) == 0
+    measured = json.loads((tmp_path / "c.json").read_bytes())["succession"]
+    assert [needed["half_width"] for needed in measured["half_widths"]] == [0.05]
+    runs = [comparisons.SavedRun.open(Path(path)) for path in pair]
+    compared = comparisons.compare_runs(runs, succession=SuccessionOptions())
+    page = b"".join(write_page(compared)).decode()
+    assert f"Succession from {OLD} to {NEW}" in page and "Rows that reach a threshold" in page
+    plain = comparisons.compare_runs(runs, across=["judge"])
+    assert plain["succession"] is None and b"Succession" not in b"".join(write_page(plain))
+
+
+def test_wrong_input_is_one_line(
+    pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = [
+        replace(sample, completions=(Completion("another"),)) for sample in scored_rows(AFTER)
+    ]
+    elsewhere = str(run(tmp_path / "other", other, **SCORE))
+    without = str(run(tmp_path / "without", scored_rows(AFTER, completions=()), **SCORE))
+    cases = {
+        (*pair, elsewhere, "--succession"): "expected two runs, OLD and NEW, found 3",
+        (pair[0], elsewhere, "--succession"): "other completions than",
+        (pair[0], without, "--succession"): "has no recorded completions",
+        (*pair, "--across_judges", "--threshold=1"): "--threshold: nothing reads it without",
+        (*pair, "--across_judges", "--half_width=1"): "--half_width: nothing reads it without",
+        (*pair, "--succession", "--half_width=0"): "expected a number above 0, found '0'",
+        (*pair, "--succession", "--threshold=nan"): "expected a number, found 'nan'",
+    }
+    for words, message in cases.items():
+        try:
+            code: Any = main([*words])
+        except SystemExit as ended:
+            code = ended.code
+        out, err = capsys.readouterr()
+        assert (code, out) == (2, ""), words
+        assert message in err and len(err.splitlines()) == 1, err
+
+
+def test_dependent_rows_are_one_unit() -> None:
+    before, after = np.array([0.0, 0.0, 1.0, 1.0]), np.array([1.0, 1.0, 1.0, 1.0])
+    alone = count_crossings([before, after], 0.5, None, 0.95)
+    together = count_crossings([before, after], 0.5, np.array([0, 0, 1, 1]), 0.95)
+    assert alone["difference"]["value"] == together["difference"]["value"] == 0.5
+    widths = [
+        entry["difference"]["interval"].high - entry["difference"]["interval"].low
+        for entry in (alone, together)
+    ]
+    assert widths[0] < widths[1]
+
+
+def test_the_range_of_rows_holds_the_true_number_in_nine_of_ten_pilots() -> None:
+    draw = np.random.default_rng(5)
+    true_rows = (1.959964 * np.sqrt(0.25 - 0.05**2) / 0.03) ** 2
+    held = 0
+    for _ in range(400):
+        changes = draw.choice([-1.0, 0.0, 1.0], 50, p=[0.10, 0.75, 0.15])
+        sides = [RatioTerms(values, np.ones(50)) for values in (np.zeros(50), changes)]
+        needed = rows_for_half_width(sides[0], sides[1], 0.03)
+        assert needed.interval is not None
+        held += needed.interval.low <= true_rows <= needed.interval.high
+    assert 0.84 <= held / 400 <= 0.96
+
+
+@pytest.mark.slow
+def test_a_scored_file_that_another_judge_judges_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = [{"prompt": f"Question {n}", "response": f"{n % 5 + 1} points"} for n in range(20)]
+    data, out, again = (tmp_path / name for name in ("data.jsonl", "a.jsonl", "b.jsonl"))
+    write_lines(data, rows)
+    with serving(rated(by_points)) as old, serving(rated(lambda text: 6 - by_points(text))) as new:
+        assert score(data, "--out", out, f"--judge_base_url={old.base_url}").code == 0
+        url = f"--judge_base_url={new.base_url}"
+        ended = score(out, "--out", again, "--rescore", url, "--limit=10")
+        assert ended.code == 0, ended.said
+    capsys.readouterr()
+    assert main([str(out), str(again), "--succession", "--json=-"]) == 0
+    compared = json.loads(capsys.readouterr().out)
+    assert (compared["rows"], compared["succession"]["rows"]) == (10, 20)
+    (crossing,) = compared["succession"]["thresholds"]
+    assert (crossing["before"], crossing["after"], crossing["rise"], crossing["fall"]) == (
+        *(6, 6),
+        *(4, 4),
+    )
