@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from benchmarks.juries import LLMBAR, RecordedVerdicts
 from judgegym.engine.completions import Completion
 from judgegym.engine.records import Sample
 from judgegym.reports.compare import comparison as comparisons
@@ -24,6 +26,9 @@ from tests.core.reports.compare.written import opened, row, run
 
 SCORE = {"headline": "eval/mean_score", "headline_words": "mean score", "environment": "mine"}
 OLD, NEW = "claude-sonnet-4-20250514", "claude-sonnet-4-6"
+needs_llmbar = pytest.mark.skipif(
+    not LLMBAR.is_dir(), reason="the real data is not there: ../shared/data/llmbar"
+)
 BEFORE = [0.0, 0.25, 0.5, 0.75, 1.0, 0.5]
 AFTER = [0.25, 0.25, 0.25, 1.0, 0.75, 0.5]
 
@@ -253,6 +258,26 @@ def test_the_range_of_rows_holds_the_true_number_in_nine_of_ten_pilots() -> None
         assert needed.interval is not None
         held += needed.interval.low <= true_rows <= needed.interval.high
     assert 0.84 <= held / 400 <= 0.96
+
+
+@needs_llmbar
+def test_recorded_judges_take_the_rows_that_are_published() -> None:
+    """The shift, its interval and the rows by an independent computation, and the known counts."""
+    votes = RecordedVerdicts.read().votes
+    known_rows = {("GPT-4", "Metrics_Reference"): 176, ("PaLM2", "Vanilla"): 686}
+    old = (votes["GPT-4", "Vanilla"] + 1) / 2
+    for successor, rows in known_rows.items():
+        new = (votes[successor] + 1) / 2
+        sides = [RatioTerms(values, np.ones(len(old))) for values in (old, new)]
+        needed = rows_for_half_width(sides[0], sides[1], 0.03)
+        assert needed.rows == rows
+        compared = paired_intervals(sides[0], sides[1], ends=UNIT)
+        assert not isinstance(compared, str)
+        error = stats.sem(new - old) * stats.t.ppf(0.975, len(old) - 1)
+        width = compared.difference.high - compared.difference.low
+        assert width / 2 == pytest.approx(error, rel=0.05)
+        middle = (compared.difference.high + compared.difference.low) / 2
+        assert middle == pytest.approx((new - old).mean(), abs=0.2 * error)
 
 
 @pytest.mark.slow
