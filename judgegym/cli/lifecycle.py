@@ -55,9 +55,7 @@ def _select_models(names: Sequence[str]) -> Mapping[str, KnownModel]:
     return {name: known[name] for name in names}
 
 
-def _describe_provider(
-    provider: str, models: Mapping[str, KnownModel], day: date
-) -> Iterator[str]:
+def _describe_provider(provider: str, models: Mapping[str, KnownModel], day: date) -> Iterator[str]:
     """Yield the lines of a provider."""
     page = next(iter(models.values())).lifecycle
     checked = sorted(model.as_of for model in models.values())
@@ -72,7 +70,8 @@ def _describe_provider(
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        yield f"  {'  '.join(cells)}".rstrip()
+        line = "  ".join(cells)
+        yield f"  {line}".rstrip()
 
 
 def _retirement_order(model: KnownModel, day: date) -> tuple[int, date]:
@@ -88,10 +87,13 @@ def _retirement_order(model: KnownModel, day: date) -> tuple[int, date]:
 
 def _describe_end(model: KnownModel, day: date) -> str:
     """Return when a model is retired, with the days that are left if they are few."""
+    if model.retired is None and model.not_before is None:
+        return ""
     if model.retired is None:
-        return "" if model.not_before is None else f"not before {model.not_before}"
+        return f"not before {model.not_before}"
     if model.retired <= day:
         return f"{model.retired}, gone"
     if model.ends_within(SOON, day):
-        return f"{model.retired}, in {format_count((model.retired - day).days, 'day')}"
+        days_left = format_count((model.retired - day).days, "day")
+        return f"{model.retired}, in {days_left}"
     return f"{model.retired}"

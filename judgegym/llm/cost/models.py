@@ -142,7 +142,8 @@ def describe_retirement(url: str, name: str, setting: str) -> str | None:
     model = find_model([url], name)
     if model is None or not model.ends_within(SOON, today()):
         return None
-    return f"{model.describe_end(name, today())} ({model.lifecycle}); set {setting}"
+    end = model.describe_end(name, today())
+    return f"{end} ({model.lifecycle}); set {setting}"
 
 
 @lru_cache(maxsize=256)

@@ -58,7 +58,8 @@ def check_succession(runs: Sequence[SavedRun], common: CommonRows) -> None:
         UserError: they have not, or there are more than two runs.
     """
     if len(runs) != 2:
-        raise UserError(f"--succession: expected two runs, OLD and NEW, found {len(runs)}")
+        count = len(runs)
+        raise UserError(f"--succession: expected two runs, OLD and NEW, found {count}")
     if any(policy_is_judge(run) for run in runs if not run.is_scored):
         return  # its completions are verdicts
     old, new = runs
@@ -131,8 +132,7 @@ def measure_succession(
         "cascade": _measure_cascade(runs[0], part_scores, level),
         "anchors": _compare_anchors(runs),
         "half_widths": [
-            rows_for_half_width(*terms, half_width, level=level)
-            for half_width in half_widths
+            rows_for_half_width(*terms, half_width, level=level) for half_width in half_widths
         ],
     }
 

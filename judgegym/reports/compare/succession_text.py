@@ -7,6 +7,7 @@ from typing import Any
 
 from judgegym.engine.terminal.output import format_count
 from judgegym.reports.compare.difference_text import difference_cells
+from judgegym.reports.results.run import SCORED
 from judgegym.statistics import percent
 from judgegym.statistics.paired import RowsForWidth
 
@@ -51,14 +52,20 @@ def _describe_pilot(comparison: Mapping[str, Any]) -> Iterator[str]:
     succession, rows, item = comparison["succession"], comparison["rows"], comparison["item"]
     if rows == succession["rows"]:
         return
-    yield (
-        f"B is a pilot: {rows:,} of A's {format_count(succession['rows'], item)}. --limit takes "
-        "the first ones, so the shift of the others may differ."
-    )
+    count = format_count(succession["rows"], item)
+    yield f"B is a pilot: {rows:,} of A's {count}."
+    if comparison["environment"] == SCORED:
+        yield (
+            "If they are the first ones, as `judgegym score --limit` takes them, the shift of the "
+            "others may differ."
+        )
     missing = succession["missing_categories"]
     if missing:
         shown = ", ".join(missing[:5])
-        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        more = ""
+        if len(missing) > 5:
+            more_count = len(missing) - 5
+            more = f" and {more_count} more"
         yield f"No compared {item} is of these categories of A: {shown}{more}."
 
 
@@ -78,7 +85,8 @@ def _describe_cascade(succession: Mapping[str, Any]) -> Iterator[str]:
     )
     promise = "Its threshold was"
     if cascade["harm"] is not None:
-        promise = f"The threshold and the promise of {percent(cascade['harm'])} were"
+        harm = percent(cascade["harm"])
+        promise = f"The threshold and the promise of {harm} were"
     yield (
         f"{promise} chosen for A's judges: choose again with `judgegym replay --choose` from runs "
         "of B's judges."
@@ -104,10 +112,11 @@ def _describe_anchors(comparison: Mapping[str, Any]) -> Iterator[str]:
 
 def _list_tables(comparison: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the tables: thresholds, gates, and rows for an interval."""
-    succession, item, unit = comparison["succession"], comparison["item"], comparison["unit"]
+    succession = comparison["succession"]
+    items, units = (f"{comparison[name]}s" for name in ("item", "unit"))
     if succession["thresholds"]:
         yield {
-            "title": f"{item.capitalize()}s that reach a threshold",
+            "title": f"{items} that reach a threshold",
             "header": ("at least", *_CROSSINGS),
             "rows": [
                 _crossing_cells(f"{crossing['threshold']:g}", crossing)
@@ -116,7 +125,7 @@ def _list_tables(comparison: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         }
     if succession["gates"]:
         yield {
-            "title": f"{item.capitalize()}s that pass A's gates",
+            "title": f"{items} that pass A's gates",
             "header": ("gate", *_CROSSINGS),
             "rows": [
                 _crossing_cells(f"{gate['name']} ≥ {gate['threshold']:g}", gate)
@@ -125,8 +134,8 @@ def _list_tables(comparison: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         }
     if succession["half_widths"]:
         yield {
-            "title": f"{unit.capitalize()}s that the shift takes to ± x (95 %)",
-            "header": ("±", f"{unit}s", "90 %"),
+            "title": f"{units} that the shift takes to ± x (95 %)",
+            "header": ("±", units, "90 %"),
             "rows": [_half_width_cells(needed) for needed in succession["half_widths"]],
         }
 

@@ -73,10 +73,10 @@ def test_the_table_says_what_changes(pair: list[str], capsys: pytest.CaptureFixt
         f"The judge of A: {OLD} was retired on 2026-06-15; its successor is {NEW} (at Anthropic).",
         "The judge of B: claude-sonnet-4-6 will not be retired before 2027-02-17 (at Anthropic).",
         "No score is converted",
-        "Rows that reach a threshold",
+        "rows that reach a threshold",
         "│ 0.5 │ 6 │ 4 │ 3 │ 0 │ 1 │ −0.1667 │",
         "│ 0.9 │ 6 │ 1 │ 1 │ 1 │ 1 │ 0.0000 │",
-        "Rows that the shift takes to ± x (95 %)",
+        "rows that the shift takes to ± x (95 %)",
     ):
         assert words in out, words
     assert "pilot" not in out
@@ -203,7 +203,7 @@ def test_the_page_and_the_json_have_it(pair: list[str], tmp_path: Path) -> None:
     runs = [comparisons.SavedRun.open(Path(path)) for path in pair]
     compared = comparisons.compare_runs(runs, succession=SuccessionOptions())
     page = b"".join(write_page(compared)).decode()
-    assert f"Succession from {OLD} to {NEW}" in page and "Rows that reach a threshold" in page
+    assert f"Succession from {OLD} to {NEW}" in page and "rows that reach a threshold" in page
     plain = comparisons.compare_runs(runs, across=["judge"])
     assert plain["succession"] is None and b"Succession" not in b"".join(write_page(plain))
 
@@ -211,9 +211,7 @@ def test_the_page_and_the_json_have_it(pair: list[str], tmp_path: Path) -> None:
 def test_wrong_input_is_one_line(
     pair: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    other = [
-        replace(sample, completions=(Completion("another"),)) for sample in scored_rows(AFTER)
-    ]
+    other = [replace(sample, completions=(Completion("another"),)) for sample in scored_rows(AFTER)]
     elsewhere = str(run(tmp_path / "other", other, **SCORE))
     without = str(run(tmp_path / "without", scored_rows(AFTER, completions=()), **SCORE))
     cases = {
@@ -301,3 +299,21 @@ def test_a_scored_file_that_another_judge_judges_again(
         *(6, 6),
         *(4, 4),
     )
+
+
+@pytest.mark.slow
+def test_gates_of_a_scored_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"prompt": f"Question {n}", "response": f"{n + 1} points"} for n in range(5)]
+    data, out, again = (tmp_path / name for name in ("data.jsonl", "a.jsonl", "b.jsonl"))
+    write_lines(data, rows)
+    parts = {"fit": {"judge": "rubric", "gate": 0.5}, "style": {"judge": "rubric"}}
+    words = "--judge=composite", f"--reward={json.dumps(parts)}"
+    with serving(rated(by_points)) as old, serving(rated(lambda _: 2)) as new:
+        assert score(data, "--out", out, f"--judge_base_url={old.base_url}", *words).code == 0
+        url = f"--judge_base_url={new.base_url}"
+        ended = score(out, "--out", again, "--rescore", url, *words)
+        assert ended.code == 0, ended.said
+    capsys.readouterr()
+    assert main([str(out), str(again), "--succession"]) == 0
+    lines = " ".join(capsys.readouterr().out.split())
+    assert "│ fit ≥ 0.5 │ 5 │ 3 │ 0 │ 0 │ 3 │ −0.6000 │" in lines
