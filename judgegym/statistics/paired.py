@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from judgegym.statistics.agreement import Interval, agreement_sums, kappas
-from judgegym.statistics.intervals import Ends, estimate_mean, find_ends
+from judgegym.statistics.intervals import Ends, estimate_mean, find_ends, mean_interval
 
 if TYPE_CHECKING:
     import numpy as np
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     Numbers: TypeAlias = Sequence[float] | Floats
 
 _ROWS_FOR_A_KIND = 20  # ratio of the times of a binomial draw and of drawing a row
+_LARGEST = 1e100  # its square is a number, too
+_ONE_ROW = "one row is too few to estimate the variance"
+_EQUAL_ROWS = "all rows differ by the same amount, so the variance is not known"
 
 TestName = Literal["sign", "mcnemar", "wilcoxon"]
 
@@ -307,9 +310,11 @@ def rows_needed(
     if abs(difference) < 1e-12:
         return RowsNeeded(None, "the observed difference is 0, so no number of rows suffices")
     residuals = _paired_residuals(first, second)
-    if isinstance(residuals, str):
-        return RowsNeeded(None, residuals)
+    if len(residuals) < 2:
+        return RowsNeeded(None, _ONE_ROW)
     deviation = float(np.std(residuals, ddof=1))
+    if deviation < 1e-12:
+        return RowsNeeded(None, _EQUAL_ROWS)
     reach = float(norm.ppf((1 + level) / 2) + norm.ppf(power))
     needed = (reach * deviation / abs(difference)) ** 2
     if not math.isfinite(needed):
@@ -318,52 +323,80 @@ def rows_needed(
 
 
 def rows_for_half_width(
-    first: RatioTerms, second: RatioTerms, half_width: float, *, level: float = 0.95
+    first: RatioTerms,
+    second: RatioTerms,
+    half_width: float,
+    *,
+    ends: Ends | None = None,
+    level: float = 0.95,
 ) -> RowsForWidth:
-    """Return how many rows make the paired interval of a difference ± `half_width`.
+    """Return how many rows make the interval of `paired_intervals` ± `half_width`.
 
-    n = (z · s / half_width)², where s is the standard deviation over the rows, as in `rows_needed`.
-    Its 90 % interval is that of s², on a logarithmic scale: the variance of s² over n rows is about
-    (m₄ − s⁴) / n, with the fourth central moment m₄.
+    The half width over n rows is z · √(n s² + 2 E²) / (n + 1): s is the standard deviation over the
+    rows, as in `rows_needed`, and 2 E² the mean square of the further row of `estimate_mean`, at an
+    end E of the scale of differences. Without ends it is that of Student's t, about
+    z · s / √(n − (1 + z²) / 2).
+
+    The observed rows only estimate s². Its 90 % interval, that of a mean of squares on their own
+    scale, gives the interval of the number of rows.
+
+    Args:
+        first: totals and weights of the rows on the first side.
+        second: those of the same rows on the second side.
+        half_width: half the width of the interval.
+        ends: the ends of the scale of a row's total / weight; `None` if they are not known: then 0
+            and 1 if no row is beyond them.
+        level: coverage.
 
     Raises:
         ValueError: the half width is not above 0.
-
-    Source:
-        Cramér, Mathematical Methods of Statistics (1946), section 27.4.
     """
     import numpy as np
     from scipy.stats import norm
 
     if not half_width > 0:
         raise ValueError(f"a half width of {half_width}")
+    ends = find_ends(np.concatenate([first.values, second.values]), ends)
     residuals = _paired_residuals(first, second)
-    if isinstance(residuals, str):
-        return RowsForWidth(half_width, None, reason=residuals)
-    variance = float(np.var(residuals, ddof=1))
-    fourth = float(np.mean((residuals - residuals.mean()) ** 4))
-    needed = float(norm.ppf((1 + level) / 2)) ** 2 * variance / half_width**2
-    if not math.isfinite(needed) or not math.isfinite(fourth):
+    count = len(residuals)
+    if count < 2:
+        return RowsForWidth(half_width, None, reason=_ONE_ROW)
+    squares = residuals**2 * count / (count - 1)
+    variance = float(squares.mean())
+    top = float(squares.max())
+    if ends is not None:
+        top = max(top, (ends.span + abs(second.ratio - first.ratio)) ** 2)
+    elif variance < 1e-24:
+        return RowsForWidth(half_width, None, reason=_EQUAL_ROWS)
+    reach = float(norm.ppf((1 + level) / 2))
+    precision = reach / half_width * (reach / half_width)
+    if precision * top > _LARGEST:
         return RowsForWidth(half_width, None, reason="the values are too large to compute it")
-    error = math.sqrt(max(0.0, fourth / variance**2 - 1) / len(residuals))
-    spread = math.exp(float(norm.ppf(0.95)) * error)
-    rows = max(2, math.ceil(needed))
-    return RowsForWidth(half_width, rows, Interval(needed / spread, needed * spread))
+    between = mean_interval(squares, ends=Ends(0.0, top), level=0.9)
+    assert between is not None, "two rows have an interval on a scale with ends"
+
+    def rows(square: float) -> float:
+        if ends is None:
+            return precision * square + (1 + reach**2) / 2
+        linear, constant = precision * square, precision * (2 * ends.span**2 - square)
+        return (linear + math.sqrt(max(0.0, linear**2 + 4 * constant))) / 2 - 1
+
+    return RowsForWidth(
+        half_width,
+        max(2, math.ceil(rows(variance))),
+        Interval(rows(between.low), rows(between.high)),
+    )
 
 
-def _paired_residuals(first: RatioTerms, second: RatioTerms) -> Floats | str:
-    """Return what each row adds to the variance of a difference, or why that is unknown."""
+def _paired_residuals(first: RatioTerms, second: RatioTerms) -> Floats:
+    """Return what each row adds to the variance of a difference."""
     import numpy as np
 
     residuals = [
         np.subtract(side.totals, np.multiply(side.ratio, side.weights)) / np.mean(side.weights)
         for side in (first, second)
     ]
-    if len(residuals[0]) < 2:
-        return "one row is too few to estimate the variance"
     changes: Floats = residuals[1] - residuals[0]
-    if float(np.std(changes, ddof=1)) < 1e-12:
-        return "all rows differ by the same amount, so the variance is not known"
     return changes
 
 

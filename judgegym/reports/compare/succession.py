@@ -132,7 +132,8 @@ def measure_succession(
         "cascade": _measure_cascade(runs[0], part_scores, level),
         "anchors": _compare_anchors(runs),
         "half_widths": [
-            rows_for_half_width(*terms, half_width, level=level) for half_width in half_widths
+            rows_for_half_width(*terms, half_width, ends=ends, level=level)
+            for half_width in half_widths
         ],
     }
 
@@ -189,7 +190,9 @@ class _PartScores:
         import numpy as np
 
         count = len(self._positions)
-        scores = {name: [np.full(count, np.nan) for _ in self._runs] for name in names}
+        scores: dict[str, list[Scores]] = {
+            name: [np.full(count, np.nan) for _ in self._runs] for name in names
+        }
         for side, run in enumerate(self._runs):
             for sample in run.samples(self._positions):
                 parts = read_part_scores(sample)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from judgegym.engine.terminal.output import format_count
@@ -29,6 +29,7 @@ def render_succession(comparison: Mapping[str, Any]) -> dict[str, Any]:
             *_describe_pilot(comparison),
             *_describe_cascade(succession),
             *_describe_anchors(comparison),
+            *_describe_unknown_rows(comparison),
             "No score is converted: thresholds and gates are applied to both judges as they are.",
         ],
         "tables": [*_list_tables(comparison)],
@@ -110,6 +111,13 @@ def _describe_anchors(comparison: Mapping[str, Any]) -> Iterator[str]:
         yield f"Anchors: A agrees with {old:,} labels, B with {new:,}."
 
 
+def _describe_unknown_rows(comparison: Mapping[str, Any]) -> Iterator[str]:
+    """Yield why no number of rows is known, once for all half widths."""
+    half_widths, unit = comparison["succession"]["half_widths"], comparison["unit"]
+    if half_widths and half_widths[0].rows is None:
+        yield f"How many {unit}s the shift takes is unknown: {half_widths[0].reason}."
+
+
 def _list_tables(comparison: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield the tables: thresholds, gates, and rows for an interval."""
     succession = comparison["succession"]
@@ -132,11 +140,12 @@ def _list_tables(comparison: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
                 for gate in succession["gates"]
             ],
         }
-    if succession["half_widths"]:
+    half_widths = [*_list_half_widths(succession["half_widths"])]
+    if half_widths:
         yield {
             "title": f"{units} that the shift takes to ± x (95 %)",
             "header": ("±", units, "90 %"),
-            "rows": [_half_width_cells(needed) for needed in succession["half_widths"]],
+            "rows": half_widths,
         }
 
 
@@ -150,10 +159,10 @@ def _crossing_cells(name: str, crossing: Mapping[str, Any]) -> tuple[str, ...]:
     return (name, *(f"{count:,}" for count in counts), *cells)
 
 
-def _half_width_cells(needed: RowsForWidth) -> tuple[str, ...]:
-    """Return the cells of a half width."""
-    half_width = f"{needed.half_width:.4g}"
-    interval = needed.interval
-    if needed.rows is None or interval is None:
-        return half_width, "unknown", needed.reason
-    return half_width, f"{needed.rows:,}", f"{interval.low:,.0f} to {interval.high:,.0f}"
+def _list_half_widths(half_widths: Sequence[RowsForWidth]) -> Iterator[tuple[str, ...]]:
+    """Yield the cells of each half width whose number of rows is known."""
+    for needed in half_widths:
+        interval = needed.interval
+        if interval is not None:
+            between = f"{interval.low:,.0f} to {interval.high:,.0f}"
+            yield f"{needed.half_width:.4g}", f"{needed.rows:,}", between

@@ -18,6 +18,7 @@ from judgegym.statistics.paired import (
     RatioTerms,
     holm,
     paired_intervals,
+    rows_for_half_width,
     rows_needed,
     sign_test,
     wilcoxon_test,
@@ -187,6 +188,33 @@ def test_rows_needed_give_the_power_that_they_promise() -> None:
     drawn = generator.normal(0.1, np.std(second - first), (2000, needed))
     excludes = np.abs(drawn.mean(axis=1)) > 1.96 * drawn.std(axis=1, ddof=1) / math.sqrt(needed)
     assert excludes.mean() == pytest.approx(0.8, abs=0.03)
+
+
+@pytest.mark.parametrize("shift", [0.0, 10.0])
+def test_an_interval_over_the_planned_rows_has_the_half_width(shift: float) -> None:
+    """Scores from 0 to 1, whose ends are known, and the same without known ends (Student's t)."""
+    generator = np.random.default_rng(6)
+    first = generator.random(5000)
+    second = np.clip(first + generator.normal(0, 0.2, 5000), 0, 1)
+    for half_width in (0.02, 0.1):
+        needed = rows_for_half_width(means(first + shift), means(second + shift), half_width)
+        assert needed.rows is not None
+        drawn = generator.integers(0, 5000, (50, needed.rows))
+        between = [
+            intervals(means(first[rows] + shift), means(second[rows] + shift)).difference
+            for rows in drawn
+        ]
+        widths = [interval.high - interval.low for interval in between]
+        assert np.mean(widths) / 2 == pytest.approx(half_width, rel=0.06)
+
+
+def test_rows_for_a_half_width_that_nothing_tells() -> None:
+    assert "one row" in rows_for_half_width(means([0.0]), means([0.5]), 0.1).reason
+    raw = means([3.0, 4.0]), means([4.0, 5.0])
+    assert "same amount" in rows_for_half_width(*raw, 0.1).reason
+    assert "too large" in rows_for_half_width(*raw[:1], means([4.0, 6.0]), 1e-200).reason
+    with pytest.raises(ValueError, match="half width"):
+        rows_for_half_width(*raw, 0.0)
 
 
 def test_rows_needed_of_ratios_take_the_weights_into_account() -> None:

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
-from benchmarks.juries import LLMBAR, RecordedVerdicts
+from benchmarks.juries import LLMBAR
 from judgegym.engine.completions import Completion
 from judgegym.engine.records import Sample
 from judgegym.reports.compare import comparison as comparisons
@@ -19,7 +18,12 @@ from judgegym.reports.compare.__main__ import main
 from judgegym.reports.compare.page import write_page
 from judgegym.reports.compare.succession import SuccessionOptions, count_crossings
 from judgegym.statistics.intervals import UNIT
-from judgegym.statistics.paired import RatioTerms, paired_intervals, rows_for_half_width
+from judgegym.statistics.paired import (
+    RatioTerms,
+    RowsForWidth,
+    paired_intervals,
+    rows_for_half_width,
+)
 from tests.command import serving, write_lines
 from tests.core.datasets.scoring import by_points, rated, score
 from tests.core.reports.compare.written import opened, row, run
@@ -95,8 +99,12 @@ def test_numbers_equal_their_definitions(tmp_path: Path) -> None:
     assert not isinstance(expected, str)
     assert crossing["difference"]["interval"] == expected.difference
     (needed,) = measured["half_widths"]
-    deviation = np.std(np.subtract(AFTER, BEFORE), ddof=1)
-    assert needed.rows == int(np.ceil((1.959964 * deviation / 0.1) ** 2))
+    rows = 10 * [*zip(BEFORE, AFTER, strict=True)]
+    sides = [RatioTerms(side, np.ones(60)) for side in zip(*rows, strict=True)]
+    repeated = paired_intervals(*sides, ends=UNIT)
+    assert not isinstance(repeated, str)
+    half_width = (repeated.difference.high - repeated.difference.low) / 2
+    assert rows_for_half_width(*sides, half_width, ends=UNIT).rows == pytest.approx(60, rel=0.05)
     assert needed.interval.low < needed.rows < needed.interval.high
     assert measured["rows"] == 6 and measured["missing_categories"] == []
 
@@ -139,13 +147,18 @@ def test_a_pilot_is_named_with_the_categories_that_it_lacks(
     assert "No compared row is of these categories of A: code." in out
 
 
-def test_judges_that_agree_in_all_rows_have_no_number_of_rows(tmp_path: Path) -> None:
-    old, new = (
-        opened(tmp_path / name, scored_rows(BEFORE), judge_model_name=name, **SCORE)
+def test_equal_judgments_of_an_unknown_scale_have_no_number_of_rows(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = [20 * value for value in BEFORE]
+    paths = [
+        str(run(tmp_path / name, scored_rows(values), judge_model_name=name, **SCORE))
         for name in ("old", "new")
-    )
-    (needed,) = succession(old, new, half_widths=(0.1,))["half_widths"]
-    assert needed.rows is None and "variance is not known" in needed.reason
+    ]
+    assert main([*paths, "--succession"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert out.count("the shift takes is unknown: all rows differ by the same amount") == 1
+    assert "± x" not in out
 
 
 def composed(path: Path, scores: list[float | None], settings: str) -> Any:
@@ -247,35 +260,85 @@ def test_dependent_rows_are_one_unit() -> None:
 
 def test_the_range_of_rows_holds_the_true_number_in_nine_of_ten_pilots() -> None:
     draw = np.random.default_rng(5)
-    true_rows = (1.959964 * np.sqrt(0.25 - 0.05**2) / 0.03) ** 2
     held = 0
+    changes = np.repeat([-1.0, 0.0, 1.0], [100, 750, 150])
+    true_rows = rows_of_changes(changes)
+    assert true_rows.rows is not None
     for _ in range(400):
-        changes = draw.choice([-1.0, 0.0, 1.0], 50, p=[0.10, 0.75, 0.15])
-        sides = [RatioTerms(values, np.ones(50)) for values in (np.zeros(50), changes)]
-        needed = rows_for_half_width(sides[0], sides[1], 0.03)
+        needed = rows_of_changes(draw.choice(changes, 50))
         assert needed.interval is not None
-        held += needed.interval.low <= true_rows <= needed.interval.high
-    assert 0.84 <= held / 400 <= 0.96
+        held += needed.interval.low <= true_rows.rows <= needed.interval.high
+    assert 0.86 <= held / 400 <= 0.97
+
+
+def rows_of_changes(changes: Any) -> RowsForWidth:
+    """The rows that make the mean of these changes ± .03."""
+    sides = [RatioTerms(values, np.ones(len(changes))) for values in (0 * changes, changes)]
+    return rows_for_half_width(sides[0], sides[1], 0.03, ends=UNIT)
+
+
+def recorded_values(judge: str, prompt: str) -> dict[str, float]:
+    """A recorded judge's value of each pair: mean over both orders of 1 if it prefers the first response."""
+    for line in (LLMBAR / "verdicts.jsonl").read_text("utf-8").splitlines():
+        verdicts = json.loads(line)
+        if (verdicts["judge"], verdicts["prompt"]) == (judge, prompt):
+            worth = {1: 1.0, 2: 0.0, None: 0.5}
+            return {
+                uid: sum(worth[winner] for winner in winners) / len(winners)
+                for uid, winners in verdicts["winner"].items()
+            }
+    raise AssertionError(judge, prompt)
+
+
+def mid_p_by_draws(changes: Any, draws: int = 200_000) -> tuple[float, float]:
+    """The mid-P interval by its definition: random weights of all rows and of one at either end."""
+    draw = np.random.default_rng(7)
+    values, counts = np.unique(changes, return_counts=True)
+    weights = draw.gamma(counts, size=(draws, len(values)))
+    extra = draw.exponential(size=draws)
+    totals = weights @ values + extra * draw.choice([-1.0, 1.0], draws)
+    low, high = np.quantile(totals / (weights.sum(axis=1) + extra), [0.025, 0.975])
+    return float(low), float(high)
 
 
 @needs_llmbar
-def test_recorded_judges_take_the_rows_that_are_published() -> None:
-    """The shift, its interval and the rows by an independent computation, and the known counts."""
-    votes = RecordedVerdicts.read().votes
-    known_rows = {("GPT-4", "Metrics_Reference"): 176, ("PaLM2", "Vanilla"): 686}
-    old = (votes["GPT-4", "Vanilla"] + 1) / 2
-    for successor, rows in known_rows.items():
-        new = (votes[successor] + 1) / 2
-        sides = [RatioTerms(values, np.ones(len(old))) for values in (old, new)]
-        needed = rows_for_half_width(sides[0], sides[1], 0.03)
-        assert needed.rows == rows
-        compared = paired_intervals(sides[0], sides[1], ends=UNIT)
-        assert not isinstance(compared, str)
-        error = stats.sem(new - old) * stats.t.ppf(0.975, len(old) - 1)
-        width = compared.difference.high - compared.difference.low
-        assert width / 2 == pytest.approx(error, rel=0.05)
-        middle = (compared.difference.high + compared.difference.low) / 2
-        assert middle == pytest.approx((new - old).mean(), abs=0.2 * error)
+@pytest.mark.parametrize(
+    ("judge", "prompt", "published"),
+    [
+        ("GPT-4", "Metrics_Reference", 176),
+        ("PaLM2", "Metrics_Reference", 617),
+        ("PaLM2", "Vanilla", 685),
+    ],
+)
+def test_recorded_judges_equal_an_independent_computation(
+    tmp_path: Path, judge: str, prompt: str, published: int
+) -> None:
+    """Shift, interval and rows of LLMBar's judges, by the command, against draws and the literature's formula."""
+    sides = [recorded_values("GPT-4", "Vanilla"), recorded_values(judge, prompt)]
+    paths = [
+        str(
+            run(
+                tmp_path / name,
+                [row(uid, value) for uid, value in values.items()],
+                judge_model_name=name,
+            )
+        )
+        for name, values in zip(("old", "new"), sides, strict=True)
+    ]
+    out = tmp_path / "compared.json"
+    assert main([*paths, "--succession", "--half_width=0.03", f"--json={out}"]) == 0
+    compared = json.loads(out.read_bytes())
+    difference = compared["differences"][0]["difference"]
+    changes = np.array([sides[1][uid] - value for uid, value in sides[0].items()])
+    assert difference["value"] == pytest.approx(changes.mean(), abs=1e-12)
+    interval = (difference["interval"]["low"], difference["interval"]["high"])
+    assert interval == pytest.approx(mid_p_by_draws(changes), abs=0.0005)
+    normal = (1.959964 * np.std(changes) / 0.03) ** 2
+    assert normal == pytest.approx(published, abs=1)
+    (needed,) = compared["succession"]["half_widths"]
+    repeated = np.resize(changes, needed["rows"])
+    assert np.subtract(*mid_p_by_draws(repeated)) / -2 == pytest.approx(0.03, rel=0.04)
+    assert 1 <= needed["rows"] / normal < 1.25
 
 
 @pytest.mark.slow
