@@ -105,8 +105,8 @@ def measure_succession(
 
     Returns:
         The `models`; `rows` with a value in the old run; `missing_categories`, which no compared
-        row has; `thresholds` and `gates` with crossings (`count_crossings`); the `cascade` and the
-        `anchors`, or `None`; and for each of `half_widths` the rows that it takes.
+        row has; `thresholds` and `gates` with crossings (`count_crossings`); the `escalation` of a
+        cascade and the `anchors`, or `None`; and for each of `half_widths` the rows that it takes.
     """
     import numpy as np
 
@@ -129,7 +129,7 @@ def measure_succession(
             count_crossings(sides, threshold, common.units, level) for threshold in thresholds
         ],
         "gates": _measure_gates(runs[0], part_scores, level),
-        "cascade": _measure_cascade(runs[0], part_scores, level),
+        "escalation": _measure_cascade(runs[0], part_scores, level),
         "anchors": _compare_anchors(runs),
         "half_widths": [
             rows_for_half_width(*terms, half_width, ends=ends, level=level)

@@ -72,7 +72,7 @@ def _describe_pilot(comparison: Mapping[str, Any]) -> Iterator[str]:
 
 def _describe_cascade(succession: Mapping[str, Any]) -> Iterator[str]:
     """Yield how many rows the cascade's strong judge decides, and what its threshold is worth."""
-    cascade = succession["cascade"]
+    cascade = succession["escalation"]
     if cascade is None:
         return
     rows = cascade["rows"]
