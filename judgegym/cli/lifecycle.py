@@ -34,7 +34,8 @@ def describe_models(names: Sequence[str]) -> list[str]:
         lines += [*_describe_provider(provider, models, day), ""]
     return [
         *lines,
-        f"The default judge is {DEFAULT_JUDGE}. Dates are of the providers' own endpoints.",
+        "No date: no end is announced. Dates are of the providers' own endpoints.",
+        f"The default judge is {DEFAULT_JUDGE}.",
     ]
 
 

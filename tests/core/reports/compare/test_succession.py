@@ -74,13 +74,13 @@ def test_the_table_says_what_changes(pair: list[str], capsys: pytest.CaptureFixt
     for words in (
         "B − A: mean score 0.0000 (95 %: ",
         f"Succession from {OLD} to {NEW}",
-        f"The judge of A: {OLD} was retired on 2026-06-15; its successor is {NEW} (at Anthropic).",
-        "The judge of B: claude-sonnet-4-6 will not be retired before 2027-02-17 (at Anthropic).",
-        "No score is converted",
-        "rows that reach a threshold",
+        f"{OLD} was retired on 2026-06-15; its successor is {NEW} (at Anthropic)",
+        "before 2027-02-17 (at Anthropic)",
+        "No score is",
+        "reach a threshold",
         "│ 0.5 │ 6 │ 4 │ 3 │ 0 │ 1 │ −0.1667 │",
         "│ 0.9 │ 6 │ 1 │ 1 │ 1 │ 1 │ 0.0000 │",
-        "rows that the shift takes to ± x (95 %)",
+        "± x (95 %)",
     ):
         assert words in out, words
     assert "pilot" not in out
@@ -93,7 +93,7 @@ def test_numbers_equal_their_definitions(tmp_path: Path) -> None:
     )
     measured = succession(old, new, half_widths=(0.1,))
     (crossing,) = measured["thresholds"]
-    assert crossing["threshold"] == 0.5, "the middle of the scale"
+    assert crossing["threshold"] == 0.5
     passes = [RatioTerms([float(v >= 0.5) for v in side], [1.0] * 6) for side in (BEFORE, AFTER)]
     expected = paired_intervals(*passes, ends=UNIT)
     assert not isinstance(expected, str)
@@ -143,8 +143,8 @@ def test_a_pilot_is_named_with_the_categories_that_it_lacks(
     new = run(tmp_path / "new", scored_rows(AFTER)[:3], **SCORE)
     assert main([str(old), str(new), "--succession"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "B is a pilot: 3 of A's 6 rows." in out
-    assert "No compared row is of these categories of A: code." in out
+    assert "pilot: 3 of A's 6 rows" in out
+    assert "categories of A: code." in out
 
 
 def test_equal_judgments_of_an_unknown_scale_have_no_number_of_rows(
@@ -157,7 +157,7 @@ def test_equal_judgments_of_an_unknown_scale_have_no_number_of_rows(
     ]
     assert main([*paths, "--succession"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert out.count("the shift takes is unknown: all rows differ by the same amount") == 1
+    assert out.count("same amount") == 1
     assert "± x" not in out
 
 
@@ -196,7 +196,7 @@ def test_a_cascade_is_told_that_its_threshold_is_of_the_old_judges(
     assert main([str(old.path), str(new.path), "--succession"]) == 0
     out = " ".join(capsys.readouterr().out.split()).replace("\u00a0", " ")
     assert "(threshold 0.6 of margin) escalates 50.0 % of 6 rows in A, 83.3 % in B." in out
-    assert "The threshold and the promise of 5.0 % were chosen for A's judges" in out
+    assert "promise of 5.0 % were chosen" in out
 
 
 def test_anchors_begin_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -205,8 +205,8 @@ def test_anchors_begin_anew(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     new = run(tmp_path / "new", scored_rows(AFTER), anchors={"rows": 60, "agreeing": 50}, **SCORE)
     assert main([str(old), str(new), "--succession"]) == 0
     out = " ".join(capsys.readouterr().out.split())
-    assert "the baseline of 60 anchors is of A's judge and settings; B has started its own" in out
-    assert "A agrees with 55 labels, B with 50." in out
+    assert "baseline of 60 anchors" in out and "B has started" in out
+    assert "with 55 labels, B with 50." in out
 
 
 def test_the_page_and_the_json_have_it(pair: list[str], tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_the_page_and_the_json_have_it(pair: list[str], tmp_path: Path) -> None:
     runs = [comparisons.SavedRun.open(Path(path)) for path in pair]
     compared = comparisons.compare_runs(runs, succession=SuccessionOptions())
     page = b"".join(write_page(compared)).decode()
-    assert f"Succession from {OLD} to {NEW}" in page and "rows that reach a threshold" in page
+    assert f"Succession from {OLD} to {NEW}" in page and "reach a threshold" in page
     plain = comparisons.compare_runs(runs, across=["judge"])
     assert plain["succession"] is None and b"Succession" not in b"".join(write_page(plain))
 
@@ -228,13 +228,13 @@ def test_wrong_input_is_one_line(
     elsewhere = str(run(tmp_path / "other", other, **SCORE))
     without = str(run(tmp_path / "without", scored_rows(AFTER, completions=()), **SCORE))
     cases = {
-        (*pair, elsewhere, "--succession"): "expected two runs, OLD and NEW, found 3",
+        (*pair, elsewhere, "--succession"): "NEW, found 3",
         (pair[0], elsewhere, "--succession"): "other completions than",
-        (pair[0], without, "--succession"): "has no recorded completions",
-        (*pair, "--across_judges", "--threshold=1"): "--threshold: nothing reads it without",
-        (*pair, "--across_judges", "--half_width=1"): "--half_width: nothing reads it without",
-        (*pair, "--succession", "--half_width=0"): "expected a number above 0, found '0'",
-        (*pair, "--succession", "--threshold=nan"): "expected a number, found 'nan'",
+        (pair[0], without, "--succession"): "no recorded completions",
+        (*pair, "--across_judges", "--threshold=1"): "--threshold: nothing reads",
+        (*pair, "--across_judges", "--half_width=1"): "--half_width: nothing reads",
+        (*pair, "--succession", "--half_width=0"): "above 0, found '0'",
+        (*pair, "--succession", "--threshold=nan"): "number, found 'nan'",
     }
     for words, message in cases.items():
         try:
