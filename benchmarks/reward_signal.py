@@ -5,7 +5,11 @@ the three scores: reliability, the share that does not repeat, groups without a 
 agreement that the meter predicts from two scores beside that with the third one. Then the range
 over samples of 16, 32 and 64 prompts, drawn with replacement.
 
-    python -m benchmarks.reward_signal [--samples 200]
+At last simulated judges of known noise: normal completions, a share of the groups without a true
+difference, scores rounded to a step. Of 100 runs of 64 groups, how many intervals hold the share
+that 50,000 groups have.
+
+    python -m benchmarks.reward_signal [--samples 2000] [--runs 100]
 """
 
 from __future__ import annotations
@@ -31,6 +35,10 @@ from judgegym.statistics.signal import (
 VICUNA = Path(__file__).parents[2] / "shared" / "data" / "rubric_absolute" / "vicuna_eval.jsonl"
 ADVANTAGES: tuple[Advantage, ...] = ("deviation", "centre")
 SIZES = (16, 32, 64)
+JUDGES = ((0.5, 0.0, 0.0), (0.7, 0.4, 0.0), (0.6, 0.3, 1.0), (1.0, 0.5, 0.5))
+"""Simulated judges: standard deviation of the noise, groups without a difference, step."""
+FEWEST_COVERED = 0.85
+GROUPS, MANY_GROUPS = 64, 50_000
 TOLERANCE = 0.01
 """Most by which a predicted agreement may differ from the one with the third score."""
 EXPECTED = {"deviation": 0.40, "centre": 0.29}
@@ -103,7 +111,49 @@ def sample_shares(scores: Scores, size: int, samples: int) -> tuple[float, float
     return float(low), float(high)
 
 
-def lines(samples: int) -> Iterator[tuple[str, bool]]:
+def simulate(count: int, judge: tuple[float, float, float], seed: int) -> Scores:
+    """Return the rewards of a simulated judge by group, completion and repeat."""
+    noise, flat, step = judge
+    generator = np.random.default_rng(seed)
+    truth = generator.standard_normal((count, 4, 1)) * (generator.random((count, 1, 1)) >= flat)
+    rewards = truth + noise * generator.standard_normal((count, 4, 2))
+    if step:
+        rewards = np.round(rewards / step) * step
+    return rewards
+
+
+def measure_coverage(
+    judge: tuple[float, float, float], advantage: Advantage, runs: int
+) -> tuple[float, int]:
+    """Return the true share that does not repeat, and the number of runs whose interval holds it."""
+    many = simulate(MANY_GROUPS, judge, 0)
+    advantages = centred = centre(many)
+    if advantage == "deviation":
+        advantages = centred / (many.std(axis=1, ddof=1, keepdims=True) + 1e-4)
+    truth = 1 - float((advantages * centred[:, :, ::-1]).sum() / (advantages * centred).sum())
+    covered = 0
+    for run in range(runs):
+        interval = measure(simulate(GROUPS, judge, run + 1), advantage).unrepeated.interval
+        covered += interval.low <= truth <= interval.high
+    return truth, covered
+
+
+def compare_agreements(scores: Scores) -> Iterator[str]:
+    """Yield the agreement with a further score of one score, and of the mean of two."""
+    for advantage in ADVANTAGES:
+        single, mean = [], []
+        for order in permutations(range(3)):
+            first, second, third = (scores[:, :, repeat] for repeat in order)
+            for values, agreements in ((first, single), ((first + second) / 2, mean)):
+                advantages = np.array([compute_advantages(group, advantage) for group in values])
+                agreements.append(agree(advantages, third))
+        yield (
+            f"{advantage}: agreement with a third score {np.mean(single):.3f}, of the mean of two "
+            f"{np.mean(mean):.3f}"
+        )
+
+
+def lines(samples: int, runs: int) -> Iterator[tuple[str, bool]]:
     """Yield the tables' lines, and whether each requirement is met."""
     scores = read_scores()
     for advantage in ADVANTAGES:
@@ -117,12 +167,23 @@ def lines(samples: int) -> Iterator[tuple[str, bool]]:
             f"{undecided:.0%} of groups without a difference have {weight:.0%} of the squares"
         )
         yield text, abs(share - EXPECTED[advantage]) <= TOLERANCE
+    for text in compare_agreements(scores):
+        yield text, True
     for change, predicted, observed in compare_predictions(scores):
         text = f"{change}: predicted {predicted:.3f}, with the third score {observed:.3f}"
         yield text, abs(predicted - observed) <= TOLERANCE
     for size in SIZES:
         low, high = sample_shares(scores, size, samples)
         yield f"{size} groups read the share with division as {low:.0%} to {high:.0%}", True
+    for judge in JUDGES:
+        for advantage in ADVANTAGES:
+            truth, covered = measure_coverage(judge, advantage, runs)
+            noise, flat, step = judge
+            text = (
+                f"noise {noise}, {flat:.0%} of groups flat, step {step}, {advantage}: "
+                f"{truth:.1%} do not repeat, in the interval of {covered} of {runs} runs"
+            )
+            yield text, covered >= FEWEST_COVERED * runs
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -130,9 +191,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--samples", type=int, default=200)
-    missed = 0
-    for text, is_met in lines(parser.parse_args(argv).samples):
+    parser.add_argument("--samples", type=int, default=2000)
+    parser.add_argument("--runs", type=int, default=100)
+    options, missed = parser.parse_args(argv), 0
+    for text, is_met in lines(options.samples, options.runs):
         missed += not is_met
         print(text if is_met else f"{text}  NOT MET", flush=True)
     return int(missed > 0)

@@ -25,7 +25,7 @@ from examples.tiny_grpo.judge import add_fault_flags, list_fault_flags
 from examples.tiny_grpo.picture import draw_curves
 from examples.tiny_grpo.progress import show_verdict
 from examples.tiny_grpo.run import Plan, train_seeds
-from examples.tiny_grpo.tasks import HACKED, SCRIPTED, SEVERAL_TURNS, TASKS, Task
+from examples.tiny_grpo.tasks import HACKED, ON_REQUEST, SCRIPTED, TASKS, Task
 from examples.tiny_grpo.training.settings import TrainingSettings
 from judgegym.engine.command import StopSignal, run_until_stopped
 from judgegym.engine.terminal.output import say, warn
@@ -66,7 +66,7 @@ def make_parser() -> OneLineParser:
     )
     add = flag_parser.add_argument
     judge_help = f"what rewards the policy; all: {', '.join(TASKS)} (default: %(default)s)"
-    add("--judge", choices=[*TASKS, *SEVERAL_TURNS, "all"], default="all", help=judge_help)
+    add("--judge", choices=[*TASKS, *ON_REQUEST, "all"], default="all", help=judge_help)
     compare_help = (
         "train with one of the project's rules and without it, or with each of them; --judge is "
         "then the scripted one"
@@ -163,7 +163,7 @@ def _choose(
         return (), tuple(comparison.add_judge_flags(faults) for comparison in compared), faults
     tasks = tuple(TASKS.values())
     if flags.judge != "all":
-        tasks = ({**TASKS, **SEVERAL_TURNS}[flags.judge],)
+        tasks = ({**TASKS, **ON_REQUEST}[flags.judge],)
     if faults and tasks != (SCRIPTED,):
         flag_parser.error(
             f"--{_JUDGE}{faults[0][2:]}: the scripted judge alone has faults; expected "

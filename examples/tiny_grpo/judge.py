@@ -17,6 +17,8 @@ texts, so that a retry gives the same reply, and two runs of one policy get the 
   `letter_weight` is the weight of a character that is the letter; below 1 it leaves room above.
 * `noise`: the standard deviation of an error added to the shares, different in each order of the
   answers.
+* `jitter`: the same, but different each time that the answers are judged. Of identical texts that
+  are judged at the same time, which gets which error depends on the order of arrival.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import argparse
 import asyncio
 import socket
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
@@ -67,6 +70,7 @@ class Script:
     phrase: str = ""
     phrase_weight: float = 0.0
     noise: float = 0.0
+    jitter: float = 0.0
 
     def __post_init__(self) -> None:
         if len(self.letter) != 1 or not self.letter.islower():
@@ -82,6 +86,7 @@ class Script:
             "letter_weight",
             "phrase_weight",
             "noise",
+            "jitter",
         ):
             if not 0 <= getattr(self, name) <= 1:
                 value = getattr(self, name)
@@ -93,11 +98,19 @@ class Script:
         case = "\0".join(sorted(sections.values()))
         return is_long and make_generator(0, case, "no verdict").random() < self.failures
 
-    def merits(self, shown: Mapping[str, str]) -> dict[str, float]:
-        """Return the merits of texts by title; the texts are in the judge's reading order."""
-        errors = make_generator(0, "\0".join(shown.values()), "noise")
+    def merits(self, shown: Mapping[str, str], repeat: int = 1) -> dict[str, float]:
+        """Return the merits of texts by title; the texts are in the judge's reading order.
+
+        Args:
+            shown: the texts by title.
+            repeat: how many times these texts were judged, this time included.
+        """
+        texts = "\0".join(shown.values())
+        errors = make_generator(0, texts, "noise")
+        jitter = make_generator(repeat, texts, "jitter")
         merits = {
-            title: self.merit(text) + errors.gauss(0, self.noise) for title, text in shown.items()
+            title: self.merit(text) + errors.gauss(0, self.noise) + jitter.gauss(0, self.jitter)
+            for title, text in shown.items()
         }
         if len(merits) > 1:
             merits[next(iter(shown))] += self.position_bias
@@ -117,16 +130,19 @@ class Script:
 
     def prompts(self) -> list[PromptFormat]:
         """Return the prompt formats of all judges, answered by this script."""
-        return [self._script_prompt(prompt_format) for prompt_format in BUILT_IN]
+        repeats: Counter[str] = Counter()
+        return [self._script_prompt(prompt_format, repeats) for prompt_format in BUILT_IN]
 
-    def _script_prompt(self, prompt_format: PromptFormat) -> PromptFormat:
+    def _script_prompt(self, prompt_format: PromptFormat, repeats: Counter[str]) -> PromptFormat:
         def reply(shown: StandInPrompt) -> str:
             judged = {
                 title: text for title, text in shown.sections.items() if title in shown.merits
             }
             if self.fails(shown.sections, judged):
                 return NO_VERDICT
-            merits = self.merits(judged)
+            texts = "\0".join(judged.values())
+            repeats[texts] += 1
+            merits = self.merits(judged, repeats[texts])
             return prompt_format.reply(
                 replace(shown, merits={title: merits[title] for title in shown.merits})
             )
@@ -186,6 +202,12 @@ def add_fault_flags(parser: argparse.ArgumentParser, prefix: str = "") -> None:
             float,
             "0…1",
             "standard deviation of the error with which a share of the letter is seen",
+        ),
+        (
+            "jitter",
+            float,
+            "0…1",
+            "standard deviation of a further error, another one each time",
         ),
     ):
         shown = f"{description} (default: {getattr(Script(), name)})"

@@ -7,6 +7,8 @@
   words are single letters, so that a policy with a small alphabet can find them by chance.
 * `composite`: a reward of two parts, in the environment `prompts`: a judge that likes the letter
   and long answers, and a length penalty (`docs/judges/composite.md`).
+* `noisy`: the scripted judge, which errs differently each time; `signal_groups` judges 64 groups
+  twice (`docs/monitoring/signal.md`).
 * `two_turns`, `by_turn`: conversations of two turns (`two_turns.py`), with one reward or a reward
   for each turn.
 
@@ -188,5 +190,12 @@ BY_TURN = replace(
 )
 """The same, with a group and a reward of each turn."""
 
-SEVERAL_TURNS = {task.name: task for task in (TWO_TURNS, BY_TURN)}
+NOISY = replace(
+    SCRIPTED,
+    name="noisy",
+    title="noisy judge",
+    judge=(*SCRIPTED.judge, "--jitter=0.05"),
+    serve=(*SCRIPTED.serve, "--env.signal_groups=64"),
+)
+ON_REQUEST = {task.name: task for task in (TWO_TURNS, BY_TURN, NOISY)}
 TASKS = {task.name: task for task in (SCRIPTED, OFFLINE, COMPOSITE)}

@@ -109,7 +109,7 @@ class Signal:
         equal: share of groups with equal rewards, which have no gradient.
         levels: number of different rewards.
         advice: changes whose gain is above 0 at this number of groups, cheapest first; each helps
-            more than those before it.
+            more than those before it. None if the judgments do not differ.
     """
 
     groups: int
@@ -254,15 +254,19 @@ def measure_signal(pairs: Sequence[GroupPair], advantage: Advantage) -> Signal |
     resampled_rows = weights @ rows
     has_signal = resampled_rows[:, 1] > _ROUNDING
     resampled = _Sums(*resampled_rows[has_signal].T)
+    unrepeated = _estimate(totals, resampled, lambda sums: sums.unrepeated)
+    advice: tuple[Advice, ...] = ()
+    if unrepeated.interval.low > _ROUNDING:
+        advice = _advise(totals, resampled, count, divides=advantage == "deviation")
     return Signal(
         groups=count,
         reliability=_estimate(totals, resampled, lambda sums: sums.reliability),
-        unrepeated=_estimate(totals, resampled, lambda sums: sums.unrepeated),
+        unrepeated=unrepeated,
         no_difference=float(totals.undecided) / count,
         no_difference_weight=float(totals.undecided_square / totals.advantage_square),
         equal=1.0 - float(totals.differing) / count,
         levels=_count_levels(pairs),
-        advice=_advise(totals, resampled, count, divides=advantage == "deviation"),
+        advice=advice,
     )
 
 

@@ -232,7 +232,8 @@ class SignalMeter:
             try:
                 pair, usage = await judge_again(self._env, task, group, number)
             except BudgetError as error:
-                logger.warning("the signal meter stops: %s", error)
+                if not self._is_spent:
+                    logger.warning("the signal meter stops: %s", error)
                 self._is_spent = True
                 return
             except Exception as error:  # noqa: BLE001  # no error of the meter may end training

@@ -118,10 +118,18 @@ def test_the_gain_of_a_second_vote_is_what_a_third_judgment_shows() -> None:
     assert f"{where_differing.calls:.1f} further calls" in where_differing.text
 
 
-def test_a_judge_without_noise_needs_no_advice() -> None:
-    signal = measured(judge_groups(64, 0.0, seed=6), "centre")
+@pytest.mark.parametrize("advantage", ["centre", "deviation"])
+def test_a_judge_without_noise_needs_no_advice(advantage: Advantage) -> None:
+    signal = measured(judge_groups(64, 0.0, seed=6), advantage)
     assert signal.unrepeated.value == pytest.approx(0) and signal.advice == ()
     assert signal.texts == ()
+
+
+def test_advice_adds_to_what_stands_before_it() -> None:
+    """Where all first votes differ, votes everywhere are the same advice, given once."""
+    first, second = measured(judge_groups(200, 0.8, seed=11), "deviation").advice
+    assert (first.calls, second.calls) == (0, SIZE)
+    assert first.after < second.after
 
 
 def test_few_levels_with_many_equal_groups_are_told_without_a_gain() -> None:

@@ -135,6 +135,13 @@ def test_a_second_judgment_that_fails_fails_no_group(arena: Arena) -> None:
     assert values(arena)["train/signal_groups_failed"] == 2
 
 
+def test_a_spent_budget_stops_the_meter_with_one_line(arena: Arena) -> None:
+    run = process(arena, "--env.total_steps=40", TWICE, f"--env.budget_calls={12 * CALLS}")
+    assert run.ended.code == 3, run.ended.said
+    assert run.ended.said.count("signal meter stops") == 1
+    assert 0 < len(groups(arena)) < 12
+
+
 def test_the_plan_has_the_second_judgments(arena: Arena) -> None:
     plain = process(arena, "--env.total_steps=100", "--plan")
     planned = process(arena, "--env.total_steps=100", "--plan", TWICE)
