@@ -82,6 +82,13 @@ def test_noise_differs_between_the_orders_and_not_between_two_runs() -> None:
     assert any(first == second for first, second in noisy)
 
 
+def test_jitter_differs_each_time_and_not_between_two_runs() -> None:
+    jittery = Script(jitter=0.3)
+    shown = {"A": MANY[0]}
+    assert jittery.merits(shown, 1) == jittery.merits(shown, 1) != jittery.merits(shown, 2)
+    assert Script().merits(shown, 1) == Script().merits(shown, 2)
+
+
 @pytest.mark.parametrize(
     ("flag", "said"), [("--failures=2", "from 0 to 1"), ("--letter=ee", "one small letter")]
 )
