@@ -63,7 +63,7 @@ def notes(found: dict[str, Any]) -> str:
 def test_with_one_label_a_row_nobody_can_tell_how_much_length_sways(tmp_path: Path) -> None:
     found = audited(written(tmp_path / "rows.jsonl", without(noisy(), "second_label")))
     check = found["by_name"]["length_bias"]
-    assert check["word"] == "cannot tell" and 0.02 <= check["tipping_noise"] <= 0.2
+    assert check["word"] == "cannot tell" and 0.02 <= check["tipping_noise"] < 0.2
     noise, rows = 100 * check["tipping_noise"], check["rows_to_label_twice"]
     assert re.search(rf"With {noise:.0f} % .*no bias.* about {rows:,} rows", check["sentence"])
     assert PROMISE not in notes(found) and "Nobody has said" in notes(found)
