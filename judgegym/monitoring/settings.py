@@ -16,7 +16,7 @@ from judgegym.judges.prompt_files.settings import PromptJudgeSettings
 from judgegym.judges.scorers.own_kinds import CODE_SETTINGS
 from judgegym.judges.scorers.registry import check_is_single
 from judgegym.judges.scorers.sections import flat_settings
-from judgegym.judges.scorers.settings import AnyJudgeSettings
+from judgegym.judges.scorers.settings import AnyJudgeSettings, replace_card
 from judgegym.llm.cost.budget import Budget
 from judgegym.llm.errors import SettingsError
 from judgegym.monitoring.alarms import check_alarm_action
@@ -103,6 +103,7 @@ class MonitorSettings(BaseModel, use_attribute_docstrings=True):
                 scorer = self.gold_scorer()
             except SettingsError as error:
                 raise ValueError(str(error)) from None
+            replace_card(self.gold_judge)
             # A prompt file's content replaces its name; for the user's code, its digest or
             # package is noted.
             if scorer.match_settings(PromptJudgeSettings):

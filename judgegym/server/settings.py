@@ -8,7 +8,7 @@ override it.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
@@ -335,11 +335,13 @@ class RewardServerSettings(_ForTrainer, SourcedSettings, WatchSettings, BudgetSe
         for mount in mounts.values() if isinstance(mounts, Mapping) else ():
             if isinstance(mount, Mapping):
                 first = {"judge": values["judge"]} if "judge" in values else {}
-                with suppress(ValueError):  # reported when the mounts are read
+                chosen: Collection[str] = JudgeMount.choices().keys()
+                # A wrong mount is refused when the mounts are read, and until then nothing else.
+                with suppress(ValueError):
                     chosen = JudgeMount.select_choices(
                         {**first, **JudgeMount.expand_short_forms(flat_settings(mount))}
                     )
-                    yield from (choice.partition("=")[2] for choice in chosen)
+                yield from (choice.partition("=")[2] for choice in chosen)
 
     @property
     def drain_s(self) -> float:

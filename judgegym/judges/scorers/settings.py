@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from pathlib import Path
 from typing import (
     TYPE_CHECKING,
     Annotated,
@@ -166,11 +167,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
     def _expand_file(cls, values: dict[str, Any]) -> dict[str, Any]:
         """Return the values with the settings of a card, which any other value replaces."""
         path = parse_path(values["judge_prompt"])
-        try:
-            has_section = "judge" in read_source(path).values
-        except ValueError:
-            return values  # the validation of judge_prompt explains it
-        if not has_section:
+        if not _is_card(path):
             return values
         card = load_card(path)
         try:
@@ -355,6 +352,7 @@ class AnyJudgeSettings(ComposedSettings, KindSettings):
             )
         for name, _, settings in parts:
             fields = getattr(self, setting_name)[name]
+            replace_card(fields)
             texts = {field: value for field, value in fields.items() if isinstance(value, str)}
             file_fields = {field for field, text in texts.items() if text.startswith("@")}
             file_fields |= {"rule_digest", *CODE_SETTINGS} & {*type(settings).model_fields}
@@ -414,6 +412,28 @@ def _check_confidence(confidence: Confidence, cheap: AnyJudgeSettings) -> None:
                 f"cascade_confidence: {confidence} needs scores from 0 to 1: set "
                 "reward_scale=sigmoid"
             )
+
+
+def _is_card(path: Path) -> bool:
+    """Return whether a file has the settings of a judge beside a prompt, or in place of one."""
+    try:
+        return "judge" in read_source(path).values
+    except ValueError:
+        return False  # the validation of judge_prompt explains it
+
+
+def replace_card(values: dict[str, Any]) -> None:
+    """Put the settings of a card in the place of its name, so that a run's record holds them.
+
+    Args:
+        values: settings of a part, or of a gold judge; without a card they stay as they are.
+    """
+    flat = flat_settings(values)
+    kind = kind_name(flat.get("judge"))
+    path = kind if is_prompt_file(kind) else flat.get("judge_prompt")
+    if is_prompt_file(path) and _is_card(parse_path(path)):
+        values.clear()
+        values.update(AnyJudgeSettings.expand_short_forms(flat))
 
 
 class PartSettings(NamedTuple):

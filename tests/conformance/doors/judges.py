@@ -11,6 +11,7 @@ from typing import Any
 
 from judgegym.judges.config import composed
 from judgegym.judges.scorers import own_kinds, registry
+from tests import checklists
 from tests.scripted import Json, Reply, Script, completion
 
 RIGHT, WRONG = "Delivery takes three days.", "No idea, sorry."
@@ -39,13 +40,15 @@ class DoorJudge:
         broken: the same files with a mistake, and the facts that its message names; the first comes
             after the folder if it is not installed.
         forms: the names of `FORMS` that it has.
-        labels: what labellers of its runs are asked for, with the values of the labels.
+        labels: what labellers of its runs are asked for, with the values of the labels; empty if
+            its runs cannot be labelled.
         gold: labels of the right and of the wrong response in its own terms.
         kept_in: the setting that keeps what its files hold, so that a run does not go on with other
             files; empty if none does.
         is_installed: its folder is one of `sys.path`.
         refused: the doors that are closed to it.
         in_gate: the doors that are tried in the gate; empty for all.
+        sent: fields of each of its requests.
     """
 
     name: str
@@ -61,6 +64,7 @@ class DoorJudge:
     is_installed: bool = False
     refused: tuple[str, ...] = ()
     in_gate: tuple[str, ...] = ()
+    sent: Mapping[str, object] = field(default_factory=dict)
 
     def written(self, folder: Path, *, is_broken: bool = False) -> str:
         """Write the files; return what names the judge."""
@@ -154,6 +158,52 @@ def _number(request: Json, is_right: bool) -> Reply | str:
     return _in_form(request, "grade", number, json.dumps({"why": "Seen.", "grade": number}))
 
 
+_DIGEST = "0" * 64
+_EVIDENCE = f"""\
+evidence:
+- by: audit
+  date: '2026-11-29'
+  rows: 40
+  data: sha256:{_DIGEST}
+  judge: sha256:{_DIGEST}
+  model: hat-judge
+  figures:
+    accuracy: {{value: 0.9, low: 0.8, high: 0.95}}
+"""
+_CARD = f"""\
+prompt: |-
+  Tell whether the answer helps a friend of the hat shop. Give your reasons, then [[yes]] or [[no]].
+
+  [Question]
+  {{prompt}}
+
+  [Answer]
+  {{response}}
+scale: yes/no
+verdict: {{within: brackets}}
+judge:
+  samples_per_item: 1
+  endpoint: {{model: hat-judge, temperature: 0.375}}
+{_EVIDENCE}"""
+_CARD_OF_A_KIND = f"""\
+judge:
+  kind: checklist
+  formula: all
+  endpoint: {{model: hat-judge, temperature: 0.375}}
+  criteria: [Names the days as a neighbour of the hat shop would.]
+{_EVIDENCE}"""
+
+
+def _polite(request: Json, is_right: bool) -> Reply | str:
+    label = "yes" if is_right else "no"
+    return _in_form(request, "verdict", label, f"Seen. [[{label}]]")
+
+
+def _days(request: Json, is_right: bool) -> Reply | str:
+    verdict = "met" if is_right else "unmet"
+    return checklists.saying(lambda text, submission: verdict)(request, 0)
+
+
 OTHER_PROMPT_FILE = (
     "prompt: |-\n  Fine?\n  Answer: {response}\nscale: yes/no\nverdict: {after: 'FINE:'}\n"
 )
@@ -185,6 +235,36 @@ PROMPT_FILES = (
         ("votes", "critique", "structured", "logprobs"),
         {"1": 0.0, "2": 0.25, "3": 0.5, "4": 0.75, "5": 1.0},
         (5, 1),
+    ),
+)
+CARDS = (
+    DoorJudge(
+        "card",
+        {"card.yaml": _CARD},
+        lambda folder: str(folder / "card.yaml"),
+        "friend of the hat shop",
+        _polite,
+        (
+            {"card.yaml": _CARD.replace("samples_per_item", "samples_of_item")},
+            ("card.yaml: ", "samples_of_item"),
+        ),
+        ("votes", "critique", "structured"),
+        gold=("yes", "no"),
+        sent={"model": "hat-judge", "temperature": 0.375},
+    ),
+    DoorJudge(
+        "kind-card",
+        {"card.yaml": _CARD_OF_A_KIND},
+        lambda folder: str(folder / "card.yaml"),
+        "neighbour of the hat shop",
+        _days,
+        (
+            {"card.yaml": _CARD_OF_A_KIND.replace("formula: all", "formulas: all")},
+            ("card.yaml: ", "formulas"),
+        ),
+        labels={},
+        kept_in="criteria",
+        sent={"model": "hat-judge", "temperature": 0.375},
     ),
 )
 _CODE = """\
@@ -278,5 +358,5 @@ def forget_kinds() -> None:
     sys.modules.pop("hat_plugin", None)
 
 
-JUDGES = (*PROMPT_FILES, *PYTHON_JUDGES)
+JUDGES = (*PROMPT_FILES, *CARDS, *PYTHON_JUDGES)
 """The columns of the table."""

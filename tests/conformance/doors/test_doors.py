@@ -89,7 +89,9 @@ def test_it_judges(judge: DoorJudge, door: Door, tmp_path: Path, endpoint_of: En
     endpoint = endpoint_of(judge)
     scores = door.judge(Visit(tmp_path, endpoint, settings_of(judge, tmp_path)))
     assert [*scores] == [1.0, 0.0]
-    assert asked(endpoint, judge)
+    requests = asked(endpoint, judge)
+    assert requests
+    assert all(judge.sent.items() <= body.items() for body in requests)
 
 
 @pytest.mark.slow

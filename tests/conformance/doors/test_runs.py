@@ -99,7 +99,9 @@ def test_a_plan_counts_the_calls_of_an_environment(
     assert read_plan(planned.out).calls.usual == requests(visit)
 
 
-@each_judge
+@pytest.mark.parametrize(
+    "judge", [judge for judge in JUDGES if judge.labels], ids=lambda judge: judge.name
+)
 def test_labellers_are_asked_on_its_scale(judge: DoorJudge, visit: Visit) -> None:
     scored(visit, *visit.flags())
     run = SavedRun.open(visit.folder / "scored.jsonl")
