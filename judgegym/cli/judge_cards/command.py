@@ -59,7 +59,10 @@ def make_parser(prog: str) -> argparse.ArgumentParser:
         "file", type=Path, metavar="FILE", help="a card or a prompt file; of import, any format"
     )
     parser.add_argument(
-        "--out", type=Path, metavar="CARD", help="import: the card (default: FILE's name, .yaml)"
+        "--out",
+        type=Path,
+        metavar="CARD",
+        help="import: the card (default: FILE's name with .yaml)",
     )
     parser.add_argument(
         "--format",
@@ -145,14 +148,13 @@ def _import(options: argparse.Namespace) -> int:
     from pydantic import ValidationError
 
     from judgegym.cli.judge_cards.formats import FORMATS, find_format, read_values
-    from judgegym.cli.judge_cards.imports import ImportNotes
+    from judgegym.cli.judge_cards.imports import ImportNotes, name_rule_file
     from judgegym.engine import terminal
     from judgegym.judges.prompt_files.card import ImportNote
     from judgegym.judges.prompt_files.evidence import digest_bytes
 
     path: Path = options.file
     out = options.out or Path(f"{path.stem}.yaml")
-    rule_file = out.with_name(f"{out.stem}_rule.py")
     notes = ImportNotes()
     try:
         values, data = read_values(path)
@@ -167,15 +169,16 @@ def _import(options: argparse.Namespace) -> int:
             differs=tuple(notes.differs),
             not_carried=tuple(notes.not_carried),
         )
-        card = judge.make_card(note, rule_file.name)
+        card = judge.make_card(note, out.stem)
     except ValidationError as error:
         message = error.errors(include_input=False)[0]["msg"].removeprefix("Value error, ")
         raise SettingsError(f"{path}: {message}") from None
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from None
     _check_new(out)
-    if judge.code:
-        _write_new(rule_file, judge.code)
+    for part, code in judge.code.items():
+        rule_file = out.with_name(name_rule_file(out.stem, part))
+        _write_new(rule_file, code)
         terminal.say(f"wrote {rule_file}: read it, since the judge runs it")
     _write_new(out, card.to_yaml())
     for line in notes.differs:

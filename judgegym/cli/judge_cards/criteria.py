@@ -1,4 +1,4 @@
-"""Lists of criteria of other tools: harbor-rewardkit, autorubric, verifiers, HealthBench, RaR.
+"""Lists of criteria of other tools: autorubric, verifiers, HealthBench, Rubrics as Rewards.
 
 Each becomes a checklist judge, whose words around the criteria are its own. Sources: packages and
 data sets as read in November 2026.
@@ -6,8 +6,8 @@ data sets as read in November 2026.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from judgegym.cli.judge_cards.imports import (
@@ -21,138 +21,51 @@ from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
 from judgegym.judges.scorers.registry import built_in_kind
 
 _OWN_WORDS = "prompt: the checklist judge's own words around the criteria"
-_AGENTS = ("claude-code", "codex", "jev")
-_MEAN = ("weighted-mean", "weighted_mean")
-_ALL = ("all-pass", "all_pass")
-_MOST_LEVELS = 100
-_JUDGE_FIELDS = ("judge", "model", "reference", "name", "description")
-_SANDBOX_FIELDS = ("files", "timeout", "guard", "mode", "samples", "reasoning_effort")
-
-
-def is_rewardkit(values: object) -> bool:
-    """Return whether these are the values of a judge or a reward of harbor-rewardkit."""
-    return isinstance(values, Mapping) and not values.keys().isdisjoint(("criterion", "reward"))
-
-
-def import_rewardkit(
-    values: Mapping[str, Any], fields: FieldNames, notes: ImportNotes
-) -> ImportedJudge:
-    """Import a judge's TOML file.
-
-    Raises:
-        NotCarriedError: it is the reward of several files, an agent, or has no criteria.
-    """
-    if "reward" in values:
-        raise NotCarriedError(
-            "reward: it combines other files; import each judge's file, and combine the cards with "
-            "--reward CARD=WEIGHT,…"
-        )
-    table = values.get("judge")
-    options = dict(table) if isinstance(table, Mapping) else dict(values)
-    model = str(options.get("judge", ""))
-    if model in _AGENTS:
-        raise NotCarriedError(f"judge: {model} is an agent with tools, which no judge here has")
-    for name in _SANDBOX_FIELDS:
-        if name in options:
-            notes.not_carried.append(f"{name}: {options[name]!r}")
-    scoring = values.get("scoring") or {}
-    aggregation = scoring.get("aggregation", _MEAN[0]) if isinstance(scoring, Mapping) else ""
-    formulas = {**dict.fromkeys(_MEAN, "rar"), **dict.fromkeys(_ALL, "all")}
-    if aggregation not in formulas:
-        raise NotCarriedError(f"scoring.aggregation: {aggregation}: no formula equals it")
-    entries = _require_list(values, "criterion")
-    criteria = [_convert_rewardkit(entry, index, notes) for index, entry in enumerate(entries)]
-    if formulas[aggregation] == "all" and any("options" in entry for entry in criteria):
-        raise NotCarriedError("scoring.aggregation: all-pass is carried for binary criteria only")
-    known_names = (*_JUDGE_FIELDS, *_SANDBOX_FIELDS, "criterion", "scoring")
-    notes.check_names(options, known_names, "")
-    return _make_judge(str(values.get("name", "")), criteria, formulas[aggregation], model, notes)
-
-
-def _convert_rewardkit(entry: object, index: int, notes: ImportNotes) -> dict[str, Any]:
-    path = f"criterion[{index}]"
-    if not isinstance(entry, Mapping) or not isinstance(entry.get("description"), str):
-        raise NotCarriedError(f"{path}: expected a table with a description")
-    weight = entry.get("weight", 1.0)
-    if not isinstance(weight, int | float) or weight < 0:
-        raise NotCarriedError(f"{path}.weight: expected a number of at least 0, found {weight!r}")
-    known_names = (
-        *("description", "name", "type", "points", "min", "max", "levels"),
-        *("negate", "optional", "weight"),
-    )
-    notes.check_names(entry, known_names, f"{path}.")
-    if entry.get("optional"):
-        notes.not_carried.append(f"{path}.optional: the criterion is judged as the others are")
-    is_negated = bool(entry.get("negate"))
-    criterion = {
-        "text": entry["description"],
-        "points": -float(weight) if is_negated else float(weight),
-    }
-    if isinstance(entry.get("name"), str):
-        criterion["name"] = entry["name"]
-    levels = _list_levels(entry, path)
-    if levels:
-        count = len(levels)
-        criterion["options"] = {level: i / (count - 1) for i, level in enumerate(levels)}
-    return criterion
-
-
-def _list_levels(entry: Mapping[str, Any], path: str) -> list[str]:
-    """Return the labels of a criterion from the worst to the best; empty for yes and no."""
-    kind = entry.get("type", "binary")
-    if kind == "binary":
-        return []
-    if kind == "rubric":
-        return [str(level) for level in _require_list(entry, "levels", path)]
-    low, high = _read_ends(entry, kind, path)
-    has_steps = low == int(low) and high == int(high)
-    if not has_steps or not 1 + (kind == "numeric") <= high - low < _MOST_LEVELS:
-        raise NotCarriedError(
-            f"{path}: {kind} from {low} to {high}: a criterion has at most {_MOST_LEVELS} levels, "
-            "which are whole numbers"
-        )
-    return [str(level) for level in range(int(low), int(high) + 1)]
-
-
-def _read_ends(entry: Mapping[str, Any], kind: str, path: str) -> tuple[float, float]:
-    """Return the lowest and the highest score of a likert or numeric criterion."""
-    if kind == "likert":
-        ends = (1, entry.get("points", 5))
-    elif kind == "numeric":
-        ends = (entry.get("min", 0.0), entry.get("max", 1.0))
-    else:
-        raise NotCarriedError(
-            f"{path}.type: expected binary, likert, numeric or rubric, found {kind!r}"
-        )
-    for end in ends:
-        if isinstance(end, bool) or not isinstance(end, int | float) or not math.isfinite(end):
-            raise NotCarriedError(f"{path}: {kind}: expected a number, found {end!r}")
-    return float(ends[0]), float(ends[1])
 
 
 def is_autorubric(values: object) -> bool:
     """Return whether these are the criteria of autorubric."""
-    entries = values.get("criteria") if isinstance(values, Mapping) else values
-    return _are_entries(entries, "requirement")
+    entries = _list_autorubric(values)
+    return bool(entries) and all(
+        isinstance(entry, Mapping) and isinstance(entry.get("requirement"), str)
+        for entry in entries
+    )
+
+
+def _list_autorubric(values: Any) -> list[Any]:
+    """Return the criteria of a list, of an object with one, or of its sections."""
+    if isinstance(values, Mapping):
+        if "rubric" in values:
+            return _list_autorubric(values["rubric"])
+        values = values.get("sections", values.get("criteria"))
+    if not isinstance(values, list):
+        return []
+    criteria: list[Any] = []
+    for entry in values:
+        if isinstance(entry, Mapping) and isinstance(entry.get("criteria"), list):
+            criteria += entry["criteria"]
+        else:
+            criteria.append(entry)
+    return criteria
 
 
 def import_autorubric(values: Any, fields: FieldNames, notes: ImportNotes) -> ImportedJudge:
-    """Import a rubric: a list of criteria, or an object with such a list.
+    """Import a rubric: a list of criteria, or an object with such a list or its sections.
 
     Raises:
         NotCarriedError: there are no criteria.
     """
-    entries: Any = values.get("criteria") if isinstance(values, Mapping) else values
-    if isinstance(values, Mapping):
-        notes.check_names(values, ("criteria", "name"), "")
-    if not _are_entries(entries, "requirement"):
+    if not is_autorubric(values):
         raise NotCarriedError("criteria: expected objects with a requirement")
+    options: Mapping[str, Any] = values if isinstance(values, Mapping) else {}
+    notes.check_names(options, ("criteria", "sections", "rubric", "name"), "")
     criteria = [
         _convert_autorubric(entry, f"criteria[{index}]", notes)
-        for index, entry in enumerate(entries)
+        for index, entry in enumerate(_list_autorubric(values))
     ]
-    name = str(values.get("name", "")) if isinstance(values, Mapping) else ""
-    return _make_judge(name, criteria, "weighted_mean", "", notes)
+    name = str(options.get("name", ""))
+    judge = make_checklist(name, criteria, "weighted_mean", "", notes)
+    return replace(judge, judge={**judge.judge, "cannot_assess": "leave_out"})
 
 
 def _convert_autorubric(entry: Mapping[str, Any], path: str, notes: ImportNotes) -> dict[str, Any]:
@@ -176,28 +89,60 @@ def _convert_autorubric(entry: Mapping[str, Any], path: str, notes: ImportNotes)
 
 
 def is_verifiers_rubric(values: object) -> bool:
-    """Return whether these are the settings of a plugged judge of verifiers."""
-    return isinstance(values, Mapping) and values.get("id") in ("rubric", "reference", "decision")
+    """Return whether these are a plugged judge of verifiers, or the criteria of its rubric."""
+    if not isinstance(values, Mapping):
+        return False
+    is_plugged = values.get("id") in ("rubric", "reference", "decision")
+    return is_plugged or ("id" not in values and _are_entries(values.get("criteria"), "text"))
 
 
 def import_verifiers_rubric(
     values: Mapping[str, Any], fields: FieldNames, notes: ImportNotes
 ) -> ImportedJudge:
-    """Import the settings of the plugged judge `rubric`.
+    """Import the plugged judge `rubric`: its settings, or the criteria that `path` names there.
 
     Raises:
         NotCarriedError: it is another plugged judge, whose prompt is in its package.
     """
-    if values["id"] != "rubric":
-        raise NotCarriedError(f"id: {values['id']}: its prompt is in its package, not in this file")
-    for name in ("base_url", "sampling", "prompt_file"):
+    kind = values.get("id", "rubric")
+    if kind != "rubric":
+        raise NotCarriedError(f"id: {kind}: its prompt is in its package, not in this file")
+    if "path" in values and "criteria" not in values:
+        raise NotCarriedError(f"path: import the criteria themselves: {values['path']}")
+    weights = values.get("weights") or {}
+    for name in ("base_url", "sampling", "prompt"):
         if name in values:
             notes.not_carried.append(f"{name}: give it to the command")
     notes.check_names(
-        values, ("id", "criteria", "model", "base_url", "sampling", "prompt_file"), ""
+        values,
+        ("id", "name", "criteria", "path", "weights", "model", "base_url", "sampling", "prompt"),
+        "",
     )
-    criteria = list(_require_list(values, "criteria"))
-    return _make_judge("rubric", criteria, "weighted_mean", str(values.get("model", "")), notes)
+    criteria = [
+        _convert_verifiers(entry, f"criteria[{index}]", weights)
+        for index, entry in enumerate(_require_list(values, "criteria"))
+    ]
+    name = str(values.get("name") or kind)
+    return make_checklist(name, criteria, "rar", str(values.get("model", "")), notes)
+
+
+def _convert_verifiers(entry: object, path: str, weights: Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("text"), str):
+        raise NotCarriedError(f"{path}: expected an object with name and text")
+    unknown = [name for name in entry if name not in ("name", "text", "weight", "choices")]
+    if unknown:
+        raise NotCarriedError(f"{path}.{unknown[0]}: verifiers has no such field")
+    name = str(entry.get("name", ""))
+    weight = weights.get(name, entry.get("weight", 1.0))
+    if isinstance(weight, bool) or not isinstance(weight, int | float) or weight < 0:
+        raise NotCarriedError(f"{path}.weight: expected a number of at least 0, found {weight!r}")
+    criterion: dict[str, Any] = {"text": entry["text"], "points": weight}
+    if name:
+        criterion["name"] = name
+    if "choices" in entry:
+        choices = _require_list(entry, "choices", path)
+        criterion["options"] = rank_labels([str(choice) for choice in choices])
+    return criterion
 
 
 def is_rubric_rows(values: object) -> bool:
@@ -226,9 +171,11 @@ def import_rubric_rows(values: Any, fields: FieldNames, notes: ImportNotes) -> I
             raise NotCarriedError(f"row {number}: {error}") from None
     is_health = all("rubrics" in row for row in rows)
     formula = "healthbench" if is_health else "rar"
+    if is_health:
+        notes.not_carried.append("score below 0: it is 0, and stands as raw in the judgment")
     if not isinstance(values, list):
         criteria = list(values[_find_row_criteria(values) or ""])
-        return _make_judge("", criteria, formula, "", notes)
+        return make_checklist("", criteria, formula, "", notes)
     notes.differs.append(_OWN_WORDS)
     notes.differs.append("criteria: they stay in the rows; score this file with the card")
     section = {
@@ -262,7 +209,13 @@ def _require_list(values: Mapping[str, Any], name: str, path: str = "") -> Seque
     return value
 
 
-def _make_judge(
+def rank_labels(labels: Sequence[str]) -> dict[str, float]:
+    """Return the values of labels, from 0 for the worst, which is the first, to 1 for the best."""
+    steps = len(labels) - 1
+    return {label: rank / steps if steps else 1.0 for rank, label in enumerate(labels)}
+
+
+def make_checklist(
     name: str, criteria: list[Any], formula: str, model: str, notes: ImportNotes
 ) -> ImportedJudge:
     """Make a checklist judge that asks about each criterion in a call of its own."""

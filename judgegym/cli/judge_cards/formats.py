@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from judgegym.cli.judge_cards import criteria, openai_graders, prompts
+from judgegym.cli.judge_cards import criteria, openai_graders, prompts, rewardkit
 from judgegym.cli.judge_cards.imports import (
     FieldNames,
     ImportedJudge,
@@ -18,6 +18,7 @@ from judgegym.judges.config.presets import load_yaml
 from judgegym.llm import wire
 
 _MOST_BYTES = 50_000_000
+_REWARD = "reward.toml"
 _Importer = Callable[[Any, FieldNames, ImportNotes], ImportedJudge]
 
 
@@ -43,12 +44,12 @@ FORMATS: Mapping[str, ForeignFormat] = {
         openai_graders.import_grader,
     ),
     "rewardkit": ForeignFormat(
-        "a judge's TOML file of harbor-rewardkit",
-        criteria.is_rewardkit,
-        criteria.import_rewardkit,
+        "a judge's TOML file of harbor-rewardkit, or a directory with its reward.toml",
+        rewardkit.is_rewardkit,
+        rewardkit.import_rewardkit,
     ),
     "verifiers": ForeignFormat(
-        "the settings of verifiers' judge rubric",
+        "verifiers' judge rubric, or its criteria",
         criteria.is_verifiers_rubric,
         criteria.import_verifiers_rubric,
     ),
@@ -91,20 +92,75 @@ def find_format(values: object, name: str | None) -> str:
 def read_values(path: Path) -> tuple[Any, bytes]:
     """Read a foreign file: JSON, JSON Lines, TOML, YAML, or else a text.
 
+    A directory, or its `reward.toml`, is read with the judges' files in it and below.
+
     Raises:
         ValueError: it cannot be read.
     """
+    if path.is_dir():
+        return _read_folder(path)
+    if path.name == _REWARD:
+        return _read_folder(path.parent)
+    data = _read_bytes(path)
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise ValueError("expected UTF-8") from None
+    values = _parse(text, path.suffix.lower())
+    if isinstance(values, dict) and values.get("id") == "rubric" and "path" in values:
+        values, more = _read_criteria(path, values)
+        data += more
+    return values, data
+
+
+def _read_bytes(path: Path) -> bytes:
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ValueError(f"cannot be read: {error.strerror}") from None
     if len(data) > _MOST_BYTES:
         raise ValueError(f"expected at most {_MOST_BYTES:,} bytes")
+    return data
+
+
+def _read_criteria(path: Path, values: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
+    """Return the settings of verifiers' rubric with the criteria that `path` names."""
+    criteria_path = path.parent / str(values["path"])
     try:
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        raise ValueError("expected UTF-8") from None
-    return _parse(text, path.suffix.lower()), data
+        content, data = read_values(criteria_path)
+    except ValueError as error:
+        raise ValueError(f"path: {criteria_path}: {error}") from None
+    listed = content.get("criteria") if isinstance(content, Mapping) else content
+    return {**values, "criteria": listed}, data
+
+
+def _read_folder(folder: Path) -> tuple[Any, bytes]:
+    """Read the TOML files of a directory of harbor-rewardkit, and of those below.
+
+    Raises:
+        ValueError: a file cannot be read, or criteria are written in Python.
+    """
+    values: dict[str, Any] = {}
+    inputs: dict[str, Any] = {}
+    parts: list[bytes] = []
+    for path in sorted(folder.iterdir()):
+        if path.suffix == ".py":
+            raise ValueError(f"{path.name}: criteria in Python need a sandbox; import each judge")
+        if path.is_dir() and not path.name.startswith((".", "__")):
+            content, data = _read_folder(path)
+            name = path.name if content.get(rewardkit.INPUTS) else ""
+        elif path.suffix == ".toml":
+            data = _read_bytes(path)
+            content = _parse(data.decode("utf-8", "replace"), path.suffix)
+            name = path.stem
+        else:
+            continue
+        parts.append(data)
+        if path.name == _REWARD and not content.keys() & {"judge", "criterion"}:
+            values |= content
+        elif name:
+            inputs[name] = content
+    return {**values, rewardkit.INPUTS: inputs}, b"".join(parts)
 
 
 def _parse(text: str, suffix: str) -> Any:

@@ -15,11 +15,11 @@ from typing import Any
 
 from judgegym.cli.judge_cards.formulas import convert_formula
 from judgegym.cli.judge_cards.imports import (
-    RULE_FILE,
     FieldNames,
     ImportedJudge,
     ImportNotes,
     NotCarriedError,
+    name_rule,
 )
 from judgegym.cli.judge_cards.templates import Piece, make_prompt, split_template
 from judgegym.judges.parts.composite import CompositeJudgeSettings
@@ -277,8 +277,8 @@ def score(response, task):
 
 
 def _make_rule(values: Mapping[str, Any], code: str) -> ImportedJudge:
-    section = {"kind": built_in_kind(RuleSettings), "rule": f"{RULE_FILE}:score"}
-    return ImportedJudge(str(values.get("name", "")), {}, section, code)
+    section = {"kind": built_in_kind(RuleSettings), "rule": name_rule()}
+    return ImportedJudge(str(values.get("name", "")), {}, section, {"": code})
 
 
 def _import_similarity(
@@ -293,15 +293,16 @@ def _import_multi(
 ) -> ImportedJudge:
     notes.check_names(values, (*_COMMON, "graders", "calculate_output"), "")
     graders = _require(values, "graders", Mapping)
-    combination = convert_formula(_require(values, "calculate_output", str), graders)
+    ranges = {name: _find_range(grader) for name, grader in graders.items()}
+    combination = convert_formula(_require(values, "calculate_output", str), ranges)
     parts: dict[str, Any] = {}
-    code = ""
+    code: dict[str, str] = {}
     for name, weight in combination.weights.items():
         part = _import_part(name, graders[name], fields, notes)
         settings = part.part
-        if part.code and code:
-            raise NotCarriedError(f"graders.{name}: a second grader that runs Python")
-        code = code or part.code
+        if part.code:
+            code[name] = part.code[""]
+            settings["rule"] = name_rule(name)
         if combination.combine == "weighted_sum":
             settings["weight"] = weight
         parts[name] = settings
@@ -315,23 +316,25 @@ def _import_multi(
     return ImportedJudge(str(values.get("name", "")), {}, section, code)
 
 
+def _find_range(values: object) -> tuple[float, float]:
+    """Return the lowest and the highest score that a formula reads of a grader."""
+    if isinstance(values, Mapping) and values.get("type") == "score_model":
+        return _read_range(values)
+    return 0.0, 1.0
+
+
 def _import_part(
     name: str, values: object, fields: FieldNames, notes: ImportNotes
 ) -> ImportedJudge:
     path = f"graders.{name}"
     if not isinstance(values, Mapping) or values.get("type") == "multi":
         raise NotCarriedError(f"{path}: expected a grader that is not multi")
-    if values.get("type") == "score_model":
-        raise NotCarriedError(
-            f"{path}: a composite judge reads scores from 0 to 1, the formula those of the range"
-        )
     part_notes = ImportNotes()
     try:
         judge = import_grader(values, fields, part_notes)
     except NotCarriedError as error:
         raise NotCarriedError(f"{path}.{error}") from None
-    notes.differs += [f"{path}.{note}" for note in part_notes.differs]
-    notes.not_carried += [f"{path}.{note}" for note in part_notes.not_carried]
+    notes.add(part_notes, f"{path}.")
     return judge
 
 

@@ -33,7 +33,13 @@ _VERIFIERS_NAMES: Mapping[str, PlaceholderName] = {
     "answer": "reference",
     "response": "response",
 }
-_USUAL_PATTERNS = (r"(?i)GRADE\s*:\s*([CPI])(.*)$", r"(?i)GRADE\s*:\s*([CPI])")
+_SPACING = r"[\s\u200b\u200c\u200d\u200e\u200f\u2060\u2063\ufeff]*"
+_USUAL_PATTERNS = (
+    rf"(?is).*(?<!\w)GRADE(?!\w){_SPACING}:{_SPACING}([CPI])",
+    r"(?i)GRADE\s*:\s*([CPI])(.*)$",
+    r"(?i)GRADE\s*:\s*([CPI])",
+)
+"""The pattern of the package, and those of earlier versions."""
 
 
 def is_inspect(values: object) -> bool:
@@ -62,15 +68,18 @@ def import_inspect(values: Any, fields: FieldNames, notes: ImportNotes) -> Impor
     if not isinstance(template, str):
         raise NotCarriedError("template: expected a text")
     template = _insert_instructions(template, arguments.get(_INSTRUCTIONS))
-    pattern = arguments.get("grade_pattern", _USUAL_PATTERNS[0])
-    if pattern not in _USUAL_PATTERNS:
+    pattern = arguments.get("grade_pattern")
+    if pattern is not None and pattern not in _USUAL_PATTERNS:
         raise NotCarriedError(f"grade_pattern: {pattern!r}: only GRADE: with C, P or I is carried")
     if arguments.get("include_history"):
         notes.not_carried.append("include_history: a conversation is shown as the row has it")
     scale = {"I": 0.0, "P": 0.5, "C": 1.0}
-    if not arguments.get("partial_credit"):
+    # Instructions or a pattern of one's own allow each grade, whatever partial_credit says.
+    is_own = pattern is not None or bool(arguments.get(_INSTRUCTIONS))
+    if not is_own and not arguments.get("partial_credit"):
         del scale["P"]
         notes.not_carried.append("P: without partial_credit the reply is asked again")
+    notes.not_carried.append("GRADE: Correct, Incorrect, Partial: no verdict, asked again")
     pieces = _split(template, _INSPECT_NAMES)
     prompt = {
         "prompt": make_prompt(pieces, notes),

@@ -18,6 +18,7 @@ from judgegym.judges.prompt_files.card import JudgeCard, load_card
 from judgegym.judges.rules.own_function import RuleTask, load_function
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 
+UNIT = {"a": (0.0, 1.0), "b": (0.0, 1.0)}
 USER = "Is this reply polite?\n\n{{ sample.output_text }}"
 LABEL = {
     "type": "label_model",
@@ -135,7 +136,7 @@ def test_multi(tmp_path: Path) -> None:
     ],
 )
 def test_formulas_that_are_carried_compute_the_same(formula: str, combine: str) -> None:
-    combination = convert_formula(formula, ("a", "b"))
+    combination = convert_formula(formula, UNIT)
     assert combination.combine == combine
     rng = random.Random(3)
     for _ in range(20):
@@ -156,7 +157,7 @@ def test_formulas_that_are_carried_compute_the_same(formula: str, combine: str) 
 )
 def test_any_other_formula_is_refused(formula: str) -> None:
     with pytest.raises(NotCarriedError, match="calculate_output"):
-        convert_formula(formula, ("a", "b"))
+        convert_formula(formula, UNIT)
 
 
 REWARDKIT = """
