@@ -92,7 +92,7 @@ class Advice:
         interval = self.gain.interval
         return (
             f"{self.change}: {cost}, agreement {self.before:.2f} → {self.after:.2f} "
-            f"({interval.low:+.2f} to {interval.high:+.2f})"
+            f"(gain {interval.low:+.2f} to {interval.high:+.2f})"
         )
 
 
