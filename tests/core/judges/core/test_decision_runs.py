@@ -10,9 +10,9 @@ import pytest
 from pydantic import ValidationError
 
 from judgegym.judges.scorers.settings import AnyJudgeSettings
-from tests.command import serving
-from tests.core.datasets.scoring import Scoring, score
-from tests.decisions import decisions_url, gateway, wrap
+from tests.command import serving, write_lines
+from tests.core.datasets.scoring import Scoring, rated, read_rows, score
+from tests.decisions import decision_settings, decisions_url, gateway, wrap
 from tests.plans import read_plan
 from tests.scripted import Json, Reply, ScriptedEndpoint
 
@@ -130,6 +130,22 @@ def test_a_cascade_takes_the_probability_of_a_decision_model() -> None:
         cascade("votes", **decides)
     with pytest.raises(ValidationError, match="needs judge_api=decisions"):
         cascade("probability")
+
+
+def test_a_cascade_escalates_what_is_less_probable(tmp_path: Path) -> None:
+    with serving(gateway(by_response)) as cheap, serving(rated(lambda _: 5)) as strong:
+        parts = {
+            "cheap": {"judge": "aspect", "aspects": "correctness", **decision_settings(cheap)},
+            "strong": {"judge": "rubric", "judge_base_url": strong.base_url},
+        }
+        config = tmp_path / "cascade.yaml"
+        config.write_text(json.dumps({"judge": "cascade", "cascade": parts}))
+        words = ("--cascade_confidence=probability", "--cascade_threshold=0.75")
+        data = write_lines(tmp_path / "data.jsonl", ROWS)
+        ended = score(data, "--out", tmp_path / "out.jsonl", "--config", config, *words)
+        assert (ended.code, len(cheap.requests), len(strong.requests)) == (0, 4, 2), ended.said
+    scores = [row["judge/score"] for row in read_rows(tmp_path / "out.jsonl")]
+    assert scores == pytest.approx([0.1, 0.2, 1, 1])
 
 
 def test_litellms_request_models_take_what_is_sent(tmp_path: Path) -> None:

@@ -259,7 +259,12 @@ async def test_one_fault_in_five_never_becomes_a_score(
         Reply(status=429, body={"error": "slow down"}),
         Reply(body={"success": False, "errors": [{"code": 7009, "message": "upstream"}]}),
         Reply(body={"error": {"message": "capacity"}, "answers": {"q1": {"noul": 0.0}}}),
-        Reply(body={"answers": {"q1": {"type": "noul", "noul": 0.0}}}),  # q2 is missing
+        Reply(status=500, body=wrap({"q1": {"noul": 0.0}, "q2": {"noul": 0.0}}, wrapping)),
+        Reply(body=wrap({"q1": {"type": "noul", "noul": 0.0}}, wrapping)),  # q2 is missing
+        Reply(body=wrap({"q1": {"noul": 0.0}, "q2": {"type": "refusal"}}, wrapping)),
+        Reply(body=wrap({"q1": {"noul": 0.0}, "q2": {"noul": float("nan")}}, wrapping)),
+        Reply(body={"answers": [{"type": "noul", "noul": 0.0}, {"type": "noul", "noul": 0.0}]}),
+        Reply(body=json.dumps(wrap({"q1": {"noul": 0.0}, "q2": {"noul": 0.0}}, wrapping))[:-20]),
         Reply(body="<html>gateway</html>"),
         Reply(drop=True),
     ]
