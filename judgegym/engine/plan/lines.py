@@ -89,8 +89,15 @@ class Plan:
             yield "cost", UNKNOWN
         else:
             yield "cost", _format_range(total, _dollars, format_dollars)
-        is_live = all(client.batch is None for client in self.dry.clients.values())
-        if is_live and total.usual.cost is not None and any(role.name == "judge" for role in roles):
+        could_batch = all(
+            client.batch is None and client.endpoints[0].api != "decisions"
+            for client in self.dry.clients.values()
+        )
+        if (
+            could_batch
+            and total.usual.cost is not None
+            and any(role.name == "judge" for role in roles)
+        ):
             costs = (
                 self._batch_share(role) * (load.usual.cost or 0.0) for role, load in roles.items()
             )

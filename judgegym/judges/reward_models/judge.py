@@ -25,6 +25,7 @@ from judgegym.judges.config.fields import operational, setting
 from judgegym.judges.config.judge import JudgeSettings
 from judgegym.judges.conversations.turns import split_messages
 from judgegym.judges.core.calls import NoVerdict, ask, failed_judgment
+from judgegym.judges.core.decisions import asks_decisions, check_decision_settings
 from judgegym.judges.core.judge import JudgeDefinition, SingleJudge
 from judgegym.judges.core.judgment import Judgment, Status
 from judgegym.judges.core.tasks import JudgeTask, TaskError
@@ -143,9 +144,11 @@ class RewardModelJudge(SingleJudge[RewardModelSettings, RewardDetail]):
         """Judge through `client`.
 
         Raises:
-            SettingsError: the tokenizer cannot be loaded.
+            SettingsError: the tokenizer cannot be loaded, or the client asks decision models.
         """
         super().__init__(settings, client, rubric)
+        if asks_decisions(client):
+            check_decision_settings(settings, client.settings.section, None)
         protocol = PROTOCOLS[settings.reward_protocol]
         switch = {"use_activation": settings.reward_activation} if protocol.has_activation else {}
         fields: dict[str, JSON] = {**switch, **client.settings.extra_body}

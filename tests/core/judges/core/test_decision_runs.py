@@ -70,7 +70,9 @@ def test_answers_that_nobody_can_read_fail_the_row(tmp_path: Path) -> None:
 
 def test_a_plan_counts_one_call_a_row(tmp_path: Path) -> None:
     with serving(gateway(by_response)) as judge:
-        plan = scoring_with(tmp_path, judge)(*LIST, "--plan", rows=ROWS)
+        prices = ("--judge_price_input=1", "--judge_price_output=1")
+        plan = scoring_with(tmp_path, judge)(*LIST, *prices, "--plan", rows=ROWS)
+    assert "batch" not in plan.out
     assert (plan.code, judge.requests) == (0, []), plan.said
     (model,) = read_plan(plan.out).models.values()
     assert (model.calls.usual, model.reply_tokens.usual) == (4, 0)
@@ -91,6 +93,9 @@ def test_the_stand_in_answers_prompts(tmp_path: Path, kind: str) -> None:
     [
         (("--judge=aspect",), "judge_api=decisions needs"),
         (("--judge=arena_hard", "--judge_base_url=http://127.0.0.1:9/x"), "rubric and choice"),
+        (("--judge=reward_model", "--judge_base_url=http://127.0.0.1:9/x"), "rubric and choice"),
+        (("--judge=listwise", "--judge_base_url=http://127.0.0.1:9/x"), "typed questions"),
+        (("--judge=tournament", "--judge_base_url=http://127.0.0.1:9/x"), "rubric and choice"),
         (
             ("--judge=rubric", "--scale_max=11", "--judge_base_url=http://127.0.0.1:9/x"),
             "11 levels",
