@@ -83,7 +83,9 @@ def _run(words: list[str], prog: str) -> int:
 
 async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) -> int:
     # Imported here, so that errors in settings come at once.
-    from judgegym_trials.attacks.evidence import check_card, write_evidence
+    from judgegym.reports.results.evidence import check_card
+    from judgegym.reports.results.run import SavedRun
+    from judgegym_trials.attacks.evidence import write_attacks
     from judgegym_trials.attacks.report import AttackReport
     from judgegym_trials.attacks.results import FALSE_DISCOVERIES, measure_attacks, rows_needed
     from judgegym_trials.attacks.suite import select_attacks
@@ -99,7 +101,8 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
     settings = loaded.settings
     folder = resolve_folder(settings, settings.out, command="attack", data="a data set")
     attacks = select_attacks(settings.attacks, settings.only)
-    card = check_card(settings)
+    if settings.card is not None:
+        check_card(settings.card, settings)
     if folder is not None and not settings.plan:
         check_folder(folder, resume=settings.resume)
     tasks = read_tasks(settings, with_responses=not settings.without_responses)
@@ -137,8 +140,8 @@ async def _attack(loaded: LoadedSettings[AttackSettings], words: Sequence[str]) 
         calls += sum(len(sample.run.judge_calls or ()) for sample in samples)
     names = [attack.name for attack in left_out]
     judge = judged.judge
-    if card is not None and settings.card is not None:
-        write_evidence(settings.card, card, judge, targets, results)
+    if settings.card is not None:
+        write_attacks(settings.card, SavedRun.open(judged.run), targets, results)
     return _write_results(
         AttackReport(settings, judge, len(targets), results, names, calls, notes), folder, judged
     )

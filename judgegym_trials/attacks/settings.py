@@ -25,8 +25,7 @@ class AttackSettings(RowsSettings):
     """Write attack.json, the page attack.html, and the judged rows with their run into this
     folder."""
     card: Path | None = operational(None, group="data")
-    """Add the result to this card, a judge's file; it must have the prompt of the judge under
-    attack."""
+    """Add the result to this card, the judge's file; it must be the judge under attack."""
     limit: int | None = operational(None, group="data", ge=1)
     """Use only the first rows, at most this many. Each row is judged twice, and once under each
     attack.

@@ -78,6 +78,8 @@ class CalledAuditSettings(RowsSettings):
     out: Path | None = operational(None, group="data")
     """Write audit.json, the page audit.html, and the judged rows with their runs into this
     folder."""
+    card: Path | None = operational(None, group="data")
+    """Add the result to this card, the judge's file; it must be the judge that is called."""
     limit: int | None = operational(None, group="data", ge=1)
     """Use at most this many rows, the first ones."""
     label_column: str = operational("label", group="data")

@@ -53,6 +53,7 @@ _MOST_USED = (
         "label_column",
         "gold_column",
         "models_column",
+        "card",
         "prompt_column",
         "response_column",
     ),
@@ -108,7 +109,10 @@ async def _audit(
     loaded: LoadedSettings[CalledAuditSettings], thresholds: AuditSettings, words: Sequence[str]
 ) -> int:
     # Imported here: it needs numpy, and errors in settings come at once.
+    from judgegym.reports.results.evidence import check_card
+    from judgegym.reports.results.run import SavedRun
     from judgegym_trials.audit.audit import audit
+    from judgegym_trials.audit.evidence import write_audit
 
     settings = loaded.settings
     folder = judged_rows.resolve_folder(
@@ -126,6 +130,8 @@ async def _audit(
         terminal.say("\n".join(_combine_plans(plans).lines()))
         return 0
     assert folder is not None  # otherwise loading has raised
+    if settings.card is not None:
+        check_card(settings.card, settings)
     for part in parts:
         judged_rows.check_folder(folder / part.name, resume=settings.resume)
     budget = settings.budget()
@@ -142,7 +148,10 @@ async def _audit(
             part_settings, part.rows, part_folder, words, budget
         )
     judgments = await asyncio.to_thread(collect_judgments, targets, settings, judged, unmeasured)
-    return _finish(audit(judgments, thresholds), settings, [*judged.values()], folder)
+    result = audit(judgments, thresholds)
+    if settings.card is not None:
+        write_audit(settings.card, SavedRun.open(judged[parts[0].name].run), result)
+    return _finish(result, settings, [*judged.values()], folder)
 
 
 def _finish(

@@ -175,13 +175,13 @@ def _write_evidence(flags: argparse.Namespace, result: Audit) -> None:
     Raises:
         SettingsError: the audited rows are no run of the card's judge.
     """
-    from judgegym_trials.audit.evidence import write_evidence  # imported here, like the next one
+    from judgegym_trials.audit.evidence import write_audit  # imported here, like the next one
     from judgegym_trials.audit.runs import find_named_run
 
     run = None if flags.verdicts else find_named_run(flags.data)
     if run is None:
         raise SettingsError("--card: expected a run of the card's judge, found other data")
-    write_evidence(flags.card, run, result)
+    write_audit(flags.card, run, result)
 
 
 def _read_judgments(flags: argparse.Namespace) -> Judgments:

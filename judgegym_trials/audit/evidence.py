@@ -4,45 +4,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from judgegym.judges.prompt_files.card import JudgeCard, add_evidence, load_matching_card
-from judgegym.judges.prompt_files.evidence import Evidence, Figure, digest_bytes
-from judgegym.judges.prompt_files.file import PromptFile
-from judgegym.llm import wire
-from judgegym.llm.errors import SettingsError
+from judgegym.judges.prompt_files.evidence import Figure
+from judgegym.reports.results.evidence import write_evidence
 from judgegym.reports.results.run import SavedRun
 from judgegym_trials.audit.audit import Audit
 from judgegym_trials.audit.decision import CheckResult
 
 
-def write_evidence(path: Path, run: SavedRun, result: Audit) -> None:
+def write_audit(path: Path, run: SavedRun, result: Audit) -> None:
     """Add an audit of a run to the card of its judge.
 
     Raises:
-        SettingsError: the card cannot be read or written, or the run had another prompt.
+        SettingsError: the card cannot be read or written, or the run had another judge.
     """
-    prompt = run.judge_settings.get("judge_prompt")
-    try:
-        judged_by = None if prompt is None else PromptFile.model_validate(prompt)
-        card = load_matching_card(path, judged_by, str(run.path))
-        add_evidence(path, _make_evidence(card, run, result))
-    except ValueError as error:
-        raise SettingsError(f"--card: {error}") from None
-
-
-def _make_evidence(card: JudgeCard, run: SavedRun, result: Audit) -> Evidence:
     figures = {
         check.name: figure for check in result.checks if (figure := _make_figure(check)) is not None
     }
     rows = [[row["uid"], row["gold"]] for row in result.judgments]
-    return Evidence(
-        by="audit",
-        date=run.date.date(),
-        rows=result.rows,
-        data=digest_bytes(wire.dumps(rows)),
-        judge=card.digest,
-        model=run.judge or None,
-        figures=figures,
-    )
+    write_evidence(path, run, "audit", rows, figures)
 
 
 def _make_figure(check: CheckResult) -> Figure | None:

@@ -115,12 +115,15 @@ def _show(options: argparse.Namespace) -> int:
             terminal.say(f"lacks     {note}")
     for evidence in card.evidence:
         terminal.say(f"evidence  {evidence.title}, {evidence.model or 'no model'}")
+        if evidence.served:
+            served = ", ".join(evidence.served)
+            terminal.say(f"          served as {served}")
         for name, figure in evidence.figures.items():
             terminal.say(f"          {name} {figure}")
         if evidence.attacks:
             terminal.say(f"          attacks that succeed: {', '.join(evidence.attacks)}")
     if not card.evidence:
-        terminal.say("evidence  none: judgegym audit and judgegym attack measure it")
+        terminal.say("evidence  none: --card of judgegym audit, attack and score adds some")
     for line in card.explain_staleness():
         terminal.say(f"changed   {line}")
     return 0

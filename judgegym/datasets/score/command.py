@@ -147,6 +147,15 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
         from judgegym.reports.labels.file import read_labels  # late, as below
 
         read_labels(settings.labels)  # before anything is paid for
+    if settings.card is not None:
+        from judgegym.reports.results.evidence import check_card  # late, as below
+
+        if settings.repeat_column is None or settings.shard is not None:
+            raise SettingsError(
+                "--card: noise is measured on rows that are judged repeatedly: expected "
+                "--repeat_column, and no --shard"
+            )
+        check_card(settings.card, settings)
     if settings.plan:
         from judgegym.datasets.score.plan import show_plan  # late: few runs are planned
 
@@ -159,6 +168,11 @@ async def _score(loaded: LoadedSettings[ScoreSettings], command: Sequence[str]) 
             await merge(settings, data, out, settings.merge), settings, out, command
         )
     result = await judge_data("score", loaded, data, out, command, settings.budget())
+    if settings.card is not None:
+        from judgegym.reports.results.evidence import write_repeats  # late, as above
+        from judgegym.reports.results.run import SavedRun
+
+        write_repeats(settings.card, SavedRun.open(result.path))
     return _show_result(result, settings, out, command)
 
 

@@ -76,6 +76,9 @@ class ScoreRunSettings(RowsRunSettings):
     labels: Path | None = operational(None, group="data")
     """Correct the mean score by people's labels of this run's responses in this file, which
     judgegym label writes. With --resume, a complete run is corrected too."""
+    card: Path | None = operational(None, group="data")
+    """Add the judge's noise to this card, the judge's file: how far judgments of the same row
+    differ, which --repeat_column makes independent."""
     shard: ShardSetting | None = operational(None)
     """Judge one of N parts of the data, such as 3/16; FILE gets its number
     (scored-00003-of-00016.parquet). --merge N joins them."""

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, JsonValue, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from judgegym.judges.config.explaining import is_prompt_file, prompt_digest
 from judgegym.judges.config.presets import parse_nodes
@@ -224,12 +224,22 @@ def _resolve_name(name: str, folder: Path) -> str:
     return str(folder / Path(name).expanduser())
 
 
+class _OneLine(dict[str, Any]):
+    """A mapping that is written in one line."""
+
+
 def _dump_evidence(evidence: Evidence) -> dict[str, Any]:
-    return evidence.model_dump(mode="json", exclude_defaults=True)
+    values: dict[str, Any] = evidence.model_dump(mode="json", exclude_defaults=True)
+    if evidence.figures:
+        values["figures"] = {
+            name: _OneLine(figure.model_dump(exclude_none=True))
+            for name, figure in evidence.figures.items()
+        }
+    return values
 
 
 class _CardDumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks."""
+    """Writes texts of several lines as blocks, and figures in one line each."""
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
@@ -237,12 +247,18 @@ def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 
+def _write_one_line(dumper: yaml.SafeDumper, values: _OneLine) -> yaml.MappingNode:
+    return dumper.represent_mapping("tag:yaml.org,2002:map", values, flow_style=True)
+
+
 _CardDumper.add_representer(str, _write_text)
+_CardDumper.add_representer(_OneLine, _write_one_line)
 
 
 def _write_yaml(values: Mapping[str, Any]) -> str:
-    plain = TypeAdapter(dict[str, Any]).dump_python(dict(values), mode="json")
-    return yaml.dump(plain, Dumper=_CardDumper, sort_keys=False, allow_unicode=True, width=100)
+    return yaml.dump(
+        dict(values), Dumper=_CardDumper, sort_keys=False, allow_unicode=True, width=100
+    )
 
 
 def _write_json(values: Mapping[str, Any]) -> str:
@@ -256,25 +272,6 @@ def _sort_names(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_sort_names(item) for item in value]
     return value
-
-
-def load_matching_card(path: Path, prompt: PromptFile | None, source: str) -> JudgeCard:
-    """Read the card of a judge that has judged, or is about to.
-
-    Args:
-        path: the card.
-        prompt: the prompt of that judge; `None` for a judge of another kind.
-        source: where that judge stands, for messages.
-
-    Raises:
-        ValueError: the card cannot be read, has no prompt, or another one.
-    """
-    card = load_card(path)
-    if card.prompt_file is None:
-        raise ValueError(f"{path}: only a card with a prompt can be compared with {source}")
-    if prompt != card.prompt_file:
-        raise ValueError(f"{path}: {source} has another prompt than this card has now")
-    return card
 
 
 def add_evidence(path: Path, evidence: Evidence) -> None:

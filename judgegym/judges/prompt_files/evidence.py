@@ -5,17 +5,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from datetime import date
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, FiniteFloat, model_validator
 from typing_extensions import Self
 
 Source: TypeAlias = Literal["audit", "attack", "repeat"]
 _DIGEST = r"^sha256:[0-9a-f]{64}$"
 
 
+def _round(value: float) -> float:
+    """Return a number with four significant digits."""
+    return float(f"{value:.4g}")
+
+
+_Number = Annotated[FiniteFloat, AfterValidator(_round)]
+
+
 class Figure(BaseModel):
-    """A measured number with its interval.
+    """A measured number with its interval, all with four significant digits.
 
     Attributes:
         value: the number.
@@ -25,9 +33,9 @@ class Figure(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    value: FiniteFloat
-    low: FiniteFloat | None = None
-    high: FiniteFloat | None = None
+    value: _Number
+    low: _Number | None = None
+    high: _Number | None = None
 
     @model_validator(mode="after")
     def _is_ordered(self) -> Self:

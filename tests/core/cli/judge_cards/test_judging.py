@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from judgegym_trials.attacks.command import main as attack
 from judgegym_trials.audit.command import main as audit
 from tests.command import called, clean_environment, serving
 from tests.core.datasets.scoring import Scoring, score
-from tests.scripted import Json
+from tests.scripted import Json, Reply, completion
 
 LABEL = {
     "type": "label_model",
@@ -120,6 +121,63 @@ def test_an_audit_becomes_evidence_and_a_changed_prompt_is_told(
     assert "have changed since" in capsys.readouterr().out
     assert audit([str(scoring.out), "--card", str(card)]) == 2
     assert "has another prompt" in capsys.readouterr().err
+
+
+def test_repeated_rows_become_evidence_with_price_and_served_model(tmp_path: Path) -> None:
+    card = import_card(tmp_path, LABEL)
+    rows = [{**row, "repeat": number} for row in ROWS[:2] for number in range(2)]
+    asked: Counter[str] = Counter()
+
+    def waver(request: Json, number: int) -> Reply:
+        """Change the mind about the first row."""
+        label = find_label(request)
+        asked[label] += 1
+        if label == "polite" and asked[label] == 2:
+            label = "rude"
+        text = json.dumps({"explanation": "So.", "label": label})
+        return Reply(body={**completion(text), "model": "luna-2026-11"})
+
+    prices = ("--judge_price_input=1000000", "--judge_price_output=0")
+    with serving(waver) as judge:
+        scoring = Scoring(tmp_path, judge)
+        words = ("--judge", card, "--card", card, "--repeat_column=repeat", *prices)
+        scoring(*words, rows=rows).successful()
+    (evidence,) = load_card(card).evidence
+    assert (evidence.by, evidence.rows, evidence.model) == ("repeat", 2, "gpt-6-luna")
+    assert evidence.served == ("luna-2026-11",)
+    assert evidence.figures["noise"].value == 0.5
+    assert evidence.figures["repeatability"].value == 0.5
+    assert evidence.figures["price_per_row"].value > 0
+
+
+def test_a_card_of_any_kind_gains_evidence_of_its_own_judge_alone(tmp_path: Path) -> None:
+    card = import_card(tmp_path, MULTI)
+    rows = [{**row, "repeat": number} for row in ROWS for number in range(2)]
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    words = (data, "--offline", "--card", card, "--repeat_column=repeat")
+    score(*words, "--judge", card, "--out", tmp_path / "a.jsonl").successful()
+    assert [entry.by for entry in load_card(card).evidence] == ["repeat"]
+    other = score(*words, "--judge=rule", "--rule=exact", "--out", tmp_path / "b.jsonl")
+    assert other.code == 2
+    assert "--card" in other.err
+    assert not (tmp_path / "b.jsonl").exists()
+    without = score(data, "--offline", f"--card={card}", f"--judge={card}", "--out=c.jsonl")
+    assert without.code == 2
+    assert "--repeat_column" in without.err
+
+
+def test_an_audit_that_calls_becomes_evidence(tmp_path: Path) -> None:
+    card = import_card(tmp_path, LABEL)
+    rows = [{**row, "gold": READ[str(row["response"]).partition(":")[0]]} for row in ROWS]
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    words = [str(data), f"--judge={card}", f"--card={card}", f"--out={tmp_path / 'out'}"]
+    ended = called(lambda: audit([*words, "--offline"]), clean_environment())
+    assert ended.code in (0, 4), ended.err
+    (evidence,) = load_card(card).evidence
+    assert (evidence.by, evidence.rows) == ("audit", len(ROWS))
+    assert "exact_rate" in evidence.figures
 
 
 def test_attacks_become_evidence(tmp_path: Path) -> None:
