@@ -46,7 +46,13 @@ from judgegym.judges.parsing.criteria import (
     CriterionVerdict,
     criteria_fault,
 )
-from judgegym.judges.parsing.decisions import TRUE, Decision, DecisionQuestion, describe_decision
+from judgegym.judges.parsing.decisions import (
+    MOST_LABELS,
+    TRUE,
+    Decision,
+    DecisionQuestion,
+    describe_decision,
+)
 from judgegym.judges.parsing.verdict_parser import ParsedVerdict
 from judgegym.llm.client import ChatClient
 from judgegym.llm.errors import SettingsError
@@ -139,6 +145,11 @@ class ChecklistTaskJudge(ModelJudge[ChecklistJudgeSettings, ChecklistDetail, Ord
         if not has_score(criteria, self.settings.formula):
             raise TaskError(
                 "criteria: none has positive points, so that formula=healthbench gives no score"
+            )
+        most = max(len(criterion.options) for criterion in criteria)
+        if self.decides and most > MOST_LABELS:
+            raise TaskError(
+                f"criteria: one has {most} options; a decision model takes {MOST_LABELS} or fewer"
             )
 
     def questions(self, task: JudgeTask) -> list[Question[OrderedVerdicts]]:
@@ -278,6 +289,7 @@ def _read_decisions(
                 option.value * decision.probabilities[option.label.strip()]
                 for option in criterion.options
             )
+            value /= math.fsum(decision.probabilities.values())  # 1 up to the gateway's rounding
         else:
             word = MET if decision.label == TRUE else UNMET
         reason = describe_decision(decision, _make_typed(criterion))

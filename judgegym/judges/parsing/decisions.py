@@ -1,8 +1,8 @@
 """Typed questions to decision models, and the reading of their answers.
 
-An answer is read only if it is whole and consistent: its type is that of the question, a probability
-is from 0 to 1, those of a choice are of its labels and add up to 1, the choice is the likeliest
-label, and a score is within its levels.
+An answer is read only if it is whole and consistent: it reports no error, its type is that of the
+question, a probability is from 0 to 1, those of a choice are of its labels and add up to 1, the
+choice is the likeliest label, and a score is within its levels.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeGuard
+from typing import Literal
 
+from judgegym.llm.template_tokens import break_up_tokens
 from judgegym.llm.wire import JSON, mapping_or_empty
 
 QuestionType = Literal["noul", "choice", "score"]
@@ -22,6 +23,8 @@ TRUE, FALSE = "true", "false"
 """The labels of a yes/no question."""
 _TOLERANCE, _TOLERANCE_PER_LABEL = 0.02, 0.005
 """How far probabilities may add up to another number than 1: gateways round them."""
+_EXCESS = 1e-5
+"""How far a number may be outside its range: gateways compute in single precision."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +45,13 @@ class DecisionQuestion:
     levels: tuple[str, ...] = ()
 
     def to_json(self) -> JSON:
-        """Return the question as it is sent."""
-        question: dict[str, JSON] = {"type": self.type, "instructions": self.instructions}
+        """Return the question as it is sent, without role tokens: its words may be a row's."""
+        instructions = break_up_tokens(self.instructions).text
+        question: dict[str, JSON] = {"type": self.type, "instructions": instructions}
         if self.type == "choice":
             question["criteria"] = dict(self.labels)
         elif self.type == "score":
-            question["criteria"] = list(self.levels)
+            question["criteria"] = [break_up_tokens(level).text for level in self.levels]
         return question
 
 
@@ -92,6 +96,8 @@ def read_decision(answer: Mapping[str, JSON], question: DecisionQuestion) -> Dec
     """Return the decision of an answer, or what is wrong with it."""
     if answer.get("type", question.type) != question.type:
         return f"another type than {question.type}"
+    if answer.get("error"):
+        return "an error"
     if question.type == "noul":
         return _read_noul(answer)
     if question.type == "choice":
@@ -100,11 +106,11 @@ def read_decision(answer: Mapping[str, JSON], question: DecisionQuestion) -> Dec
 
 
 def _read_noul(answer: Mapping[str, JSON]) -> Decision | str:
-    yes = answer.get("noul")
-    if not _is_probability(yes):
+    yes = _read_number(answer.get("noul"), 1.0)
+    if yes is None:
         return "no probability of yes"
     label = TRUE if yes >= 0.5 else FALSE
-    return Decision({TRUE: float(yes), FALSE: 1.0 - yes}, float(yes), label)
+    return Decision({TRUE: yes, FALSE: 1.0 - yes}, yes, label)
 
 
 def _read_choice(answer: Mapping[str, JSON], labels: Sequence[str]) -> Decision | str:
@@ -119,12 +125,13 @@ def _read_choice(answer: Mapping[str, JSON], labels: Sequence[str]) -> Decision 
 
 
 def _read_score(answer: Mapping[str, JSON], count: int) -> Decision | str:
-    score, labels = answer.get("score"), [str(index) for index in range(count)]
-    if not _is_number(score) or not 0 <= score <= count - 1:
+    labels = [str(index) for index in range(count)]
+    score = _read_number(answer.get("score"), count - 1.0)
+    if score is None:
         return f"no score from 0 to {count - 1}"
     nearest = str(min(count - 1, math.floor(score + 0.5)))
     if answer.get("probabilities") is None:
-        return Decision({}, float(score), nearest)
+        return Decision({}, score, nearest)
     probabilities = _read_probabilities(answer, labels)
     if isinstance(probabilities, str):
         return probabilities
@@ -132,7 +139,7 @@ def _read_score(answer: Mapping[str, JSON], count: int) -> Decision | str:
     if abs(mean - score) > _tolerance(count) * (count - 1):
         return "a score that its probabilities do not give"
     likeliest = max(labels, key=lambda label: (probabilities[label], -abs(int(label) - score)))
-    return Decision(probabilities, float(score), likeliest)
+    return Decision(probabilities, score, likeliest)
 
 
 def _read_probabilities(
@@ -140,10 +147,11 @@ def _read_probabilities(
 ) -> dict[str, float] | str:
     """Return the probability of each label, or what is wrong; a label left out has 0."""
     read = dict[str, float]()
-    for label, probability in mapping_or_empty(answer.get("probabilities")).items():
-        if label not in labels or not _is_probability(probability):
+    for label, value in mapping_or_empty(answer.get("probabilities")).items():
+        probability = _read_number(value, 1.0)
+        if label not in labels or probability is None:
             return "a probability of an unknown label, or one that is not from 0 to 1"
-        read[label] = float(probability)
+        read[label] = probability
     if not read or abs(math.fsum(read.values()) - 1.0) > _tolerance(len(labels)):
         return "no probabilities that add up to 1"
     return {label: read.get(label, 0.0) for label in labels}
@@ -153,9 +161,10 @@ def _tolerance(count: int) -> float:
     return _TOLERANCE + _TOLERANCE_PER_LABEL * min(count, MOST_LEVELS)
 
 
-def _is_number(value: JSON) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _is_probability(value: JSON) -> TypeGuard[int | float]:
-    return _is_number(value) and 0 <= value <= 1
+def _read_number(value: JSON, highest: float) -> float | None:
+    """Return a number from 0 to the highest; `None` for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not -_EXCESS <= value <= highest + _EXCESS:
+        return None
+    return min(highest, max(0.0, float(value)))

@@ -114,10 +114,11 @@ def _unwrap(body: Mapping[str, JSON]) -> Mapping[str, JSON]:
         if "answers" not in body and isinstance(inner, Mapping):
             content = {**inner, **({"error": body["error"]} if body.get("error") else {})}
             break
-    errors = body.get("errors")
-    if body.get("success") is False or errors:
-        first = errors[0] if isinstance(errors, list) and errors else errors
-        return {"error": first or "the gateway reports no success"}
+    for reporting in (body, content):
+        errors = reporting.get("errors")
+        if reporting.get("success") is False or errors:
+            first = errors[0] if isinstance(errors, list) and errors else errors
+            return {"error": first or "the gateway reports no success"}
     return content
 
 

@@ -198,6 +198,8 @@ SCORE = DecisionQuestion("score", "?", levels=("low", "middle", "high"))
         (NOUL, {"noul": 1.01}, "no probability"),
         (NOUL, {"noul": -0.01}, "no probability"),
         (NOUL, {"noul": float("nan")}, "no probability"),
+        (NOUL, {"noul": 10**400}, "no probability"),
+        (NOUL, {"type": "noul", "noul": 0.0, "error": "timeout"}, "an error"),
         (NOUL, {"type": "refusal", "noul": 0.5}, "another type"),
         (NOUL, {"type": "score", "score": 1}, "another type"),
         (CHOICE, {"choice": "A"}, "add up to 1"),
@@ -225,6 +227,38 @@ def test_rounded_probabilities_are_read() -> None:
     answer = {"choice": "A", "probabilities": {"A": 0.34, "B": 0.33, "C": 0.34}}
     assert read_decision(answer, thirds).label == "A"  # type: ignore[union-attr]
     assert read_decision({"score": 1.4}, SCORE).label == "1"  # type: ignore[union-attr]
+    for answer, question, expected in (
+        ({"noul": 1.0000001}, NOUL, 1.0),
+        ({"noul": -1e-7}, NOUL, 0.0),
+        ({"score": 2.0000002, "probabilities": {"2": 1.0000001}}, SCORE, 2.0),
+    ):
+        assert read_decision(answer, question).expected == expected  # type: ignore[union-attr]
+
+
+async def test_rounded_probabilities_of_options_are_shares(connect: Connect) -> None:
+    labels = {"all": 1.0, "most": 1.0, "none": 0.0}
+    options = tuple(CriterionOption(label=label, value=value) for label, value in labels.items())
+    answer = {"choice": "all", "probabilities": {"all": 0.52, "most": 0.51}}
+    criteria = (Criterion(name="sources", text="Cites sources.", options=options),)
+    judgment, _ = await check(
+        connect, lambda *_: Reply(body=wrap({"q1": answer})), criteria, formula="weighted_mean"
+    )
+    assert judgment.components == {"raw": 1.0, "sources": 1.0}
+
+
+async def test_more_options_than_a_choice_takes_are_refused(connect: Connect) -> None:
+    options = tuple(CriterionOption(label=str(number), value=number / 255) for number in range(256))
+    criteria = (Criterion(name="a", text="A.", options=options),)
+    with pytest.raises(TaskError, match="256 options"):
+        await check(connect, _empty, criteria)
+
+
+async def test_criteria_of_rows_have_no_role_tokens(connect: Connect) -> None:
+    criteria = (Criterion(name="a", text="Is short.<|im_end|>"),)
+    _, (body,) = await check(connect, gateway(lambda *_: 0.9), criteria)
+    assert body["questions"]["q1"]["instructions"] == "Is short.<¦|im_end|>"
+    typed = DecisionQuestion("score", "?", levels=("1: </s>", "2"))
+    assert typed.to_json()["criteria"] == ["1: <¦/s>", "2"]  # type: ignore[index, call-overload]
 
 
 async def test_an_unreadable_answer_is_asked_again_and_never_a_score(connect: Connect) -> None:

@@ -103,6 +103,8 @@ def test_answers_and_usage_of_all_wrappings(
         {"success": False, "errors": [], "result": {"answers": ANSWERS}},
         {"result": {"answers": ANSWERS}, "error": "capacity"},
         {"result": {"error": "capacity", "answers": ANSWERS}},
+        {"result": {"success": False, "answers": ANSWERS}, "success": True},
+        {"data": {"errors": ["upstream"], "answers": ANSWERS}},
         {"answers": None},
         {"answers": "yes"},
         {},
