@@ -420,11 +420,18 @@ def _find_winner(points: Sequence[float | None]) -> float | None:
 
 
 def _find_probability(group: Sequence[Sample[ScoreDetail]], settings: CalledAuditSettings) -> float:
-    """Return a decision model's probability of yes; NaN for other verdicts than one aspect's."""
+    """Return a decision model's probability of an aspect, or that the first response is better.
+
+    That of a response is its mean in both orders. NaN for other verdicts.
+    """
     first = group[0]
     components = _components(first)
+    if first.score is None:
+        return math.nan
+    if len(group) == 2 and components.keys() >= {*_POINTS[0]}:
+        return sum(components[name] for name in _POINTS[0]) / 2
     is_aspect = settings.definition.judges_aspects and len(components) == 1
-    if is_aspect and len(group) == 1 and first.score is not None:
+    if is_aspect and len(group) == 1:
         return next(iter(components.values()))
     return math.nan
 

@@ -216,6 +216,13 @@ def _count_agreement(games: Sequence[PlayedGame]) -> OrderAgreement:
         for first, second in both_orders
         if first < second
     ]
-    return OrderAgreement(
-        sum(first_points == second_points for first_points, second_points in both), len(both)
+    agreed = sum(
+        _find_winner(first_points) == _find_winner(second_points)
+        for first_points, second_points in both
     )
+    return OrderAgreement(agreed, len(both))
+
+
+def _find_winner(points: float) -> int:
+    """Return 1 if the points are more than half, -1 if they are less, 0 for a tie."""
+    return (points > 0.5) - (points < 0.5)

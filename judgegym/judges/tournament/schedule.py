@@ -32,7 +32,7 @@ from judgegym.judges.core.delimiters import section_texts
 from judgegym.judges.core.judgment import JudgeCall
 from judgegym.judges.core.model_judge import Question, ask_question
 from judgegym.judges.core.tasks import JudgeTask
-from judgegym.judges.pairwise import ChoiceTaskJudge
+from judgegym.judges.pairwise import ChoiceTaskJudge, DecidedLetter
 from judgegym.llm.client import ChatClient
 
 Schedule = Literal["all", "swiss", "balanced", "circular"]
@@ -91,8 +91,8 @@ class GameResult:
     """Result of a game.
 
     Attributes:
-        points: the points of the answer shown first: 1 for a win, 0.5 for a tie, 0 for a loss;
-            `None` without a verdict.
+        points: the points of the answer shown first: 1 for a win, 0.5 for a tie, 0 for a loss, or
+            a decision model's probability that it is better; `None` without a verdict.
         weight: how many times the verdict counts.
         error: why there is no verdict.
         calls: every call that was made.
@@ -139,6 +139,8 @@ class PairJudge:
         is_strong = False
         if call.value is not None:
             points, is_strong = _VALUES[call.value]
+        if isinstance(call.value, DecidedLetter):
+            points = call.value.probabilities["A"]
         weight = 1.0
         if is_strong:
             weight = float(STRONG_WEIGHT[self._settings.judge_protocol])

@@ -49,3 +49,33 @@ def test_the_calibration_of_probabilities(
         assert error["interval"]["low"] <= 0 and error["value"] < 0.1
     else:
         assert error["interval"]["low"] > 0.1
+
+
+def test_the_calibration_of_choices_is_that_of_both_orders(tmp_path: Path) -> None:
+    """The judge prefers the first place by 0.1, which both orders together take out."""
+    numbers = Random(5)
+    rows = []
+    for number in range(150):
+        share = 0.1 + 0.8 * numbers.random()
+        label = 1 if numbers.random() < share else 2
+        responses = [f"{share:.4f}", f"{1 - share:.4f}"]
+        rows.append({"prompt": f"Row {number}?", "responses": responses, "label": label})
+
+    def answer(question: Json, state: Any) -> float:
+        return min(1.0, float(state["responses"]["A"]) + 0.1)
+
+    words = ("--judge=choice", "--judge_api=decisions", "--repeats=0")
+    with serving(gateway(answer)) as judge:
+        judge.base_url = decisions_url(judge)
+        ended = audit(tmp_path, judge, rows, *words)
+        assert len(judge.requests) == 300, ended.said
+    found = report(tmp_path)
+    error, consistency = (
+        found["by_name"][name] for name in ("calibration_error", "position_consistency")
+    )
+    assert error["interval"]["low"] <= 0 and error["value"] < 0.1
+    flipped = sum(abs(float(row["responses"][0]) - 0.5) < 0.1 for row in rows)
+    assert consistency["value"] == pytest.approx(1 - flipped / 150, abs=0.01)
+    assert sum(predicted * rows for rows, predicted, _ in found["curve"]) / 150 == pytest.approx(
+        sum(float(row["responses"][0]) for row in rows) / 150, abs=0.01
+    )
