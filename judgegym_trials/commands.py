@@ -16,5 +16,8 @@ ATTACK = Command(
 )
 LABEL = Command("label rows of a run by hand", "judgegym_trials.labelling.command", "RUN", _GROUP)
 REPLAY = Command(
-    "juries and cascades of finished runs", "judgegym_trials.replay.command", "RUN RUN …", _GROUP
+    "try juries and cascades on finished runs",
+    "judgegym_trials.replay.command",
+    "RUN RUN …",
+    _GROUP,
 )

@@ -122,5 +122,5 @@ class WandbRun:
             await asyncio.to_thread(call)
         except Exception as error:  # noqa: BLE001  # another's service: the judgments are on disk
             if not self._has_warned:
-                logger.warning("Weights & Biases %s: %s (said once)", problem, error)
+                logger.warning("Weights & Biases %s: %s (logged once)", problem, error)
             self._has_warned = True

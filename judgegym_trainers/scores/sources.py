@@ -177,7 +177,7 @@ class RewardScorer:
         ):
             self._logged_refusals.add(refusal)
             logger.warning(
-                "a row has no score, because it cannot be judged (said once for each reason): %s",
+                "a row has no score, because it cannot be judged (logged once for each reason): %s",
                 refusal,
             )
         no_reward = [result.is_invalid and result.reward is None for result in results]

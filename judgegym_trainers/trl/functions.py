@@ -387,7 +387,7 @@ def _weighted_sum(
 @cache
 def _warn_infinite(name: str) -> None:
     """Warn once in a process that a function has infinite scores."""
-    logger.warning("%s: a score is infinite; such completions have no reward (said once)", name)
+    logger.warning("%s: a score is infinite; such completions have no reward (logged once)", name)
 
 
 async def _call_part(part: PartFunction, keywords: Mapping[str, object], name: str) -> Scores:

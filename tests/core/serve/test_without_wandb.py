@@ -59,7 +59,7 @@ async def test_a_failure_after_that_is_a_warning(
         record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING
     )
     assert warning.startswith("Weights & Biases ")
-    assert warning.endswith("metrics: the service is gone (said once)")
+    assert warning.endswith("metrics: the service is gone (logged once)")
 
 
 @pytest.mark.slow
