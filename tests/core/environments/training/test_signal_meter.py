@@ -12,8 +12,9 @@ import pytest
 
 from judgegym.monitoring.live_file import MONITOR
 from tests.arena import Arena, against_model, for_model
+from tests.batching import serving_folder
 from tests.core.environments.training.test_process import Run, groups, process
-from tests.serving import Verdict, first_wins
+from tests.serving import Verdict, first_wins, judging
 
 TWICE = "--env.signal_groups=32"
 ONE_WORKER = "--env.max_num_workers=1"
@@ -62,6 +63,16 @@ def test_each_group_is_judged_again_by_calls_of_its_own_and_its_rewards_stay(are
     assert run.ended.code == 0, run.ended.said
     assert [json.loads(line) for line in twice_path.read_bytes().splitlines()] == once
     assert len(run.judge.requests) == 2 * 2 * CALLS
+
+
+def test_second_judgments_go_in_batches_too(arena: Arena) -> None:
+    folder = arena.path / "batches"
+    folder.mkdir()
+    batches = ("--env.judge_batch=folder", f"--env.judge_batch_folder={folder}")
+    with serving_folder(folder, judging()):
+        run = process(arena, "--env.total_steps=2", TWICE, *batches, "--env.judge_batch_poll=0.005")
+    assert run.ended.code == 0, run.ended.said
+    assert len(lines(arena, "signal_pair")) == 2 and not run.judge.requests
 
 
 def test_few_groups_are_counted_and_nothing_is_told(arena: Arena) -> None:
