@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import statistics
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from judgegym.statistics.signal import compute_advantages
 from tests.core.server.running import running
 from tests.trainers.judges import NO_VERDICT, rating
 from tests.trainers.loops import trainers
@@ -24,14 +24,15 @@ judge = rating({"good": 5, "fair one": 3, "poor": 1})
 
 
 def normalized(values: Sequence[float]) -> list[float]:
-    """GRPO's advantages of a group."""
-    mean, deviation = statistics.fmean(values), statistics.stdev(values)
-    return [(value - mean) / (deviation + 1e-4) for value in values]
+    """GRPO's advantages of a group, as the signal meter computes them."""
+    advantages: list[float] = compute_advantages(values, "deviation").tolist()
+    return advantages
 
 
 def left_out(values: Sequence[float]) -> list[float]:
     """RLOO's advantages of a group."""
-    return [value - (sum(values) - value) / (len(values) - 1) for value in values]
+    advantages: list[float] = compute_advantages(values, "rloo").tolist()
+    return advantages
 
 
 def without_failed(of_scored: Sequence[float]) -> list[float]:

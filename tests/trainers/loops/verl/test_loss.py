@@ -8,6 +8,7 @@ import shlex
 
 import pytest
 
+from judgegym.statistics.signal import Advantage, compute_advantages
 from judgegym_trainers.verl.rewards import ESTIMATORS
 from tests.core.server.running import running
 from tests.scripted import Json
@@ -31,6 +32,13 @@ SCALES = {
     / 3,  # it counts the rewards that are not 0: 3 of 4, and without the failed one 2 of 3
 }
 """How much larger the others' advantages are than in a group without the failed one: 4 samples, 3 of them judged."""
+
+SIGNAL: dict[str, Advantage] = {
+    "grpo": "deviation",
+    "grpo_vectorized": "deviation",
+    "rloo": "rloo",
+    "rloo_vectorized": "rloo",
+}
 
 
 def overrides(url: str, number: int) -> list[str]:
@@ -66,6 +74,10 @@ async def test_a_failed_judgment_adds_nothing_by_the_loop_with_every_estimator()
         ]
         assert advantages == pytest.approx(expected, abs=1e-4), estimator
         assert any(gradients), estimator
+    for estimator, advantage in SIGNAL.items():  # up to one factor, as the signal meter has them
+        theirs = of_judged[estimator]["advantages"]
+        ours = compute_advantages([1.0, 0.5, 0.0], advantage)
+        assert theirs == pytest.approx(ours * (theirs[0] / ours[0]), abs=1e-3), estimator
 
 
 # Losses: verl | `grpo`, `rloo` (also vectorized), `gpg`, `gdpo`, `reinforce_plus_plus_baseline`
