@@ -87,13 +87,12 @@ def _load(path: Path) -> JudgeCard:
         SettingsError: it is invalid.
     """
     from judgegym.judges.prompt_files.card import load_card
-    from judgegym.judges.scorers.sections import check_section
-    from judgegym.judges.scorers.settings import AnyJudgeSettings
+    from judgegym.judges.scorers.cards import open_card
 
     try:
         card = load_card(path)
-        check_section(card.section, AnyJudgeSettings)
-    except ValueError as error:
+        open_card(path)
+    except (ValueError, SettingsError) as error:
         text = str(error)
         raise SettingsError(text if text.startswith(str(path)) else f"{path}: {text}") from None
     return card

@@ -93,8 +93,8 @@ def _import_score(
     low, high = _read_range(values)
     if high - low < 2 or low != int(low) or high != int(high):
         raise NotCarriedError(
-            f"range: [{low:g}, {high:g}]: a prompt file's scale has whole numbers only, so scores "
-            "between them have no counterpart"
+            f"range: [{low:g}, {high:g}]: a prompt file's scale has whole numbers; expected such a "
+            "range, such as [0, 10], of a prompt that asks for it"
         )
     notes.not_carried.append("range: a score that is no whole number is no verdict, asked again")
     return _import_model(values, fields, notes, scale=[int(low), int(high)], verdict="score")

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from judgegym.judges.config.explaining import is_prompt_file, prompt_digest
 from judgegym.judges.config.presets import parse_nodes
-from judgegym.judges.prompt_files.evidence import Evidence
+from judgegym.judges.prompt_files.evidence import Evidence, digest_bytes
 from judgegym.judges.prompt_files.file import CARD_SECTIONS, PromptFile, PromptSource, read_source
 from judgegym.llm import wire
 
@@ -33,7 +33,7 @@ _ADDRESSES = ("base_url", "replicas", "api_key", "api_key_env", "key_host", "ext
 _REFUSED = frozenset((*_ADDRESSES, *(f"judge_{name}" for name in _ADDRESSES)))
 
 _FILE_SETTINGS = frozenset(("rule", "kind", "judge"))
-"""Settings whose values may be `FILE.py:NAME` or a prompt file."""
+"""Settings whose values may be `FILE.py:NAME` or a prompt file; those of others may be `@FILE`."""
 
 
 class ImportNote(BaseModel):
@@ -98,7 +98,10 @@ class JudgeCard(BaseModel):
 
     @cached_property
     def digest(self) -> str:
-        """The digest of prompt, scale, verdict and settings, without the model's name."""
+        """The digest of prompt, scale, verdict and settings, without the model's name.
+
+        It covers the content of files that the settings name, if the card is read from a file.
+        """
         settings = {name: value for name, value in self.judge.items() if name != "judge_model_name"}
         endpoint = settings.get("endpoint")
         if isinstance(endpoint, Mapping):
@@ -107,7 +110,10 @@ class JudgeCard(BaseModel):
             }
             if not settings["endpoint"]:
                 del settings["endpoint"]
-        return prompt_digest(_write_json({"judge": settings, "prompt": self._prompt_fields}))
+        content: dict[str, Any] = {"judge": settings, "prompt": self._prompt_fields}
+        if self.folder is not None and (files := [*_digest_files(self.judge, self.folder)]):
+            content["files"] = files
+        return prompt_digest(_write_json(content))
 
     @property
     def _prompt_fields(self) -> dict[str, Any]:
@@ -202,6 +208,28 @@ def _find_addresses(value: object, path: str) -> Iterator[str]:
             yield from _find_addresses(inner, f"{path}.{number}")
 
 
+def _digest_files(value: Any, folder: Path) -> Iterator[str]:
+    """Yield the digests of the files that a section names, in its order."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if not isinstance(value, Mapping):
+        return
+    for name in sorted(value, key=str):
+        item = value[name]
+        if not isinstance(item, str):
+            yield from _digest_files(item, folder)
+            continue
+        resolved = _resolve_setting(str(name), item, folder)
+        if resolved == item:
+            continue
+        file, python, _ = resolved.removeprefix("@").partition(".py:")
+        path = Path(f"{file}.py" if python else file)
+        if not resolved.startswith("@") and is_prompt_file(resolved):
+            yield load_card(path).digest
+        elif path.is_file():
+            yield digest_bytes(path.read_bytes())
+
+
 def _resolve_files(value: Any, folder: Path) -> Any:
     """Return a section in which relative names of files begin at a folder."""
     if isinstance(value, list):
@@ -210,18 +238,20 @@ def _resolve_files(value: Any, folder: Path) -> Any:
         return value
     resolved: dict[str, Any] = {}
     for name, item in value.items():
-        if name in _FILE_SETTINGS and isinstance(item, str):
-            resolved[name] = _resolve_name(item, folder)
+        if isinstance(item, str):
+            resolved[name] = _resolve_setting(name, item, folder)
         else:
             resolved[name] = _resolve_files(item, folder)
     return resolved
 
 
-def _resolve_name(name: str, folder: Path) -> str:
-    is_python = ".py:" in name
-    if not is_python and not is_prompt_file(name):
-        return name
-    return str(folder / Path(name).expanduser())
+def _resolve_setting(name: str, text: str, folder: Path) -> str:
+    """Return the value of a setting; a name of a file becomes one that any folder can read."""
+    if text.startswith("@"):
+        return f"@{folder / Path(text[1:]).expanduser()}"
+    if name in _FILE_SETTINGS and (".py:" in text or is_prompt_file(text)):
+        return str(folder / Path(text).expanduser())
+    return text
 
 
 class _OneLine(dict[str, Any]):

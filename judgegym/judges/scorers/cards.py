@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.prompt_files.card import JudgeCard, load_card
 from judgegym.judges.scorers.sections import flat_settings
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.wire import JSON
 
 _MODEL = "judge_model_name"
+
+
+def open_card(path: Path) -> AnyJudgeSettings:
+    """Return the settings of a card's judge.
+
+    Raises:
+        SettingsError: one is unknown or wrong.
+    """
+    return settings_from_keywords(AnyJudgeSettings, {"judge": str(path)})
 
 
 def load_matching_card(path: Path, values: Mapping[str, JSON], source: str) -> JudgeCard:
@@ -26,9 +36,10 @@ def load_matching_card(path: Path, values: Mapping[str, JSON], source: str) -> J
     Raises:
         ValueError: the card cannot be read, or that judge has another prompt, or another value of a
             setting that the card names.
+        SettingsError: a setting of the card is wrong.
     """
     card = load_card(path)
-    settings = AnyJudgeSettings(judge=str(path)).model_dump(mode="json")
+    settings = open_card(path).model_dump(mode="json")
     names = {*flat_settings(card.section), "judge"} - {_MODEL}
     if card.prompt_file is not None:
         names.add("judge_prompt")

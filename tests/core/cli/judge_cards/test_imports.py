@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from judgegym.cli.judge_cards import command
+from judgegym.cli.judge_cards.formats import FORMATS
 from judgegym.cli.judge_cards.formulas import convert_formula
 from judgegym.cli.judge_cards.imports import NotCarriedError
 from judgegym.judges.prompt_files.card import JudgeCard, load_card
@@ -239,6 +240,35 @@ def test_a_card_is_never_overwritten(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "card.yaml exists" in capsys.readouterr().err
     assert (tmp_path / "card.yaml").read_text("utf-8") == text
     assert not (tmp_path / "card_rule.py").exists()
+
+
+@pytest.mark.parametrize("action", ["show", "check", "export"])
+def test_a_wrong_value_of_a_card_is_one_line(
+    tmp_path: Path, action: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "card.yaml"
+    path.write_text("judge: {kind: checklist, formula: none, criteria: [Is polite.]}", "utf-8")
+    assert command.main([action, str(path)], prog="judgegym judge") == 2
+    message = capsys.readouterr().err
+    assert f"{path}: formula" in message
+    assert message.count("\n") == 1
+
+
+@pytest.mark.parametrize("flag", ["--out=a.yaml", "--format=openai", "--field=a=reference"])
+def test_flags_of_import_are_refused_elsewhere(
+    tmp_path: Path, flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        command.main(["show", str(tmp_path / "card.yaml"), flag], prog="judgegym judge")
+    assert ended.value.code == 2
+    assert flag.split("=", 1)[0] in capsys.readouterr().err
+
+
+def test_help_names_the_formats(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["--help"], prog="judgegym judge")
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in FORMATS)
 
 
 def test_show_check_and_export(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -124,6 +124,24 @@ def test_a_setting_that_the_kind_does_not_read_is_refused(tmp_path: Path) -> Non
         AnyJudgeSettings(judge=str(path))
 
 
+def test_a_changed_file_that_a_card_names_is_told(tmp_path: Path) -> None:
+    rule, words = tmp_path / "own.py", tmp_path / "criteria.yaml"
+    rule.write_text("def score(response):\n    return 1.0\n", "utf-8")
+    words.write_text("[Is polite.]", "utf-8")
+    parts = (
+        "{a: {kind: rule, rule: 'own.py:score'}, b: {kind: checklist, criteria: '@criteria.yaml'}}"
+    )
+    path = write(tmp_path, f"judge: {{kind: composite, reward: {parts}}}\n")
+    assert len(AnyJudgeSettings(judge=str(path)).part_settings) == 2
+    add_evidence(path, measured(load_card(path).digest))
+    assert [*load_card(path).explain_staleness()] == []
+    before = load_card(path).digest
+    words.write_text("[Is kind.]", "utf-8")
+    assert len([*load_card(path).explain_staleness()]) == 1
+    rule.write_text("def score(response):\n    return 0.0\n", "utf-8")
+    assert load_card(path).digest != before
+
+
 def test_files_are_looked_up_beside_the_card(tmp_path: Path) -> None:
     path = write(tmp_path, "judge: {kind: rule, rule: 'own.py:score'}\n")
     assert load_card(path).section["rule"] == f"{tmp_path / 'own.py'}:score"
