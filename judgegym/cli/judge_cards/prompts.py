@@ -80,7 +80,7 @@ def import_inspect(values: Any, fields: FieldNames, notes: ImportNotes) -> Impor
         del scale["P"]
         notes.not_carried.append("P: without partial_credit the reply is asked again")
     notes.not_carried.append("GRADE: Correct, Incorrect, Partial: no verdict, asked again")
-    pieces = _split(template, _INSPECT_NAMES)
+    pieces = _split(template, {**fields, **_INSPECT_NAMES})
     prompt = {
         "prompt": make_prompt(pieces, notes),
         "scale": scale,
@@ -133,7 +133,7 @@ def import_verifiers_prompt(values: Any, fields: FieldNames, notes: ImportNotes)
     known_names = ("prompt", "scale", "verdict", "model", "base_url", "sampling", "name")
     notes.check_names(values, known_names, "")
     prompt = {
-        "prompt": make_prompt(_split(values["prompt"], _VERIFIERS_NAMES), notes),
+        "prompt": make_prompt(_split(values["prompt"], {**fields, **_VERIFIERS_NAMES}), notes),
         "scale": values["scale"],
         "verdict": values["verdict"],
     }

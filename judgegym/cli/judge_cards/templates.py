@@ -47,10 +47,11 @@ def split_template(
     for match in pattern.finditer(text):
         name = match["name"].strip()
         if name not in names:
-            raise NotCarriedError(
-                f"{match[0]}: no text of a task is known by this name; --field "
-                f"{name.rpartition('.')[2]}=reference takes the reference, for example"
-            )
+            column = name.removeprefix("item.")
+            hint = ""
+            if re.fullmatch(r"\w+", column):
+                hint = f"; --field {column}=reference takes the reference, for example"
+            raise NotCarriedError(f"{match[0]}: no text of a task is known by this name{hint}")
         pieces += [text[end : match.start()], (names[name],)]
         end = match.end()
     pieces.append(text[end:])
