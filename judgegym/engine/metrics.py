@@ -102,7 +102,7 @@ class GoldLabel:
             label = None
             if verdict is not None:
                 label = "no"
-                if verdict:
+                if verdict >= 0.5:  # a decision model's is a probability
                     label = "yes"
         return cls.from_labels(
             gold, gold if label is not None and label.casefold() == gold.casefold() else label, name

@@ -15,7 +15,7 @@ from judgegym.engine.runs.recorded_calls import read_calls
 from judgegym.engine.terminal.output import format_count
 from judgegym.judges.core.judgment import CallRun
 from judgegym.llm.errors import DataError
-from judgegym.llm.wire import JSON
+from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.results.run import SavedRun, find_scoring_run
 from judgegym_trials.audit.judgments import TIE, Judgments, RowJudgments, Value
 from judgegym_trials.audit.labels import LabelFile, parse_pair, parse_word
@@ -85,7 +85,8 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
         if is_choice:
             rows = [[_read_choice(sample)] for sample in samples]
         else:
-            rows = [_read_labels(sample) for sample in samples]
+            probabilities = _has_probabilities(run)
+            rows = [_read_labels(sample, probabilities=probabilities) for sample in samples]
     else:
         is_choice = run.judge_definition is not None and run.judge_definition.has_baselines
         values = {sample.headline.value for sample in samples if sample.headline is not None}
@@ -140,12 +141,27 @@ def _read_choice(sample: Sample[JSON]) -> RowJudgments:
     )
 
 
-def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
+def _has_probabilities(run: SavedRun) -> bool:
+    """Return whether a run's verdicts on aspects are a decision model's probabilities of yes."""
+    settings, definition = run.judge_settings, run.judge_definition
+    if definition is None or not definition.judges_aspects or not run.is_scored:
+        return False
+    return settings.get("judge_api") == "decisions" and settings.get("scoring") == "share"
+
+
+def _read_labels(sample: Sample[JSON], *, probabilities: bool) -> list[RowJudgments]:
     """Return a response's labels or scores, each as a row of the audit.
 
     The response is a text of the row if the policy is the judge, otherwise the completion.
+
+    Args:
+        sample: the response with its labels.
+        probabilities: the components of its score are probabilities of yes.
     """
     texts = [sample.texts[name] for name in _RESPONSES if name in sample.texts]
+    components = mapping_or_empty(mapping_or_empty(sample.detail).get("components"))
+    if not probabilities or sample.score is None:
+        components = {}
     return [
         RowJudgments(
             f"{sample.uid}:{label.name}" if label.name else sample.uid,
@@ -154,9 +170,18 @@ def _read_labels(sample: Sample[JSON]) -> list[RowJudgments]:
             responses=texts[:1] or [completion.answer for completion in sample.completions[:1]],
             cluster=sample.question,
             category=sample.category or label.name or None,
+            probability=_find_probability(components, label.name),
         )
         for label in sample.gold
     ]
+
+
+def _find_probability(components: Mapping[str, JSON], name: str) -> float:
+    """Return the component of this name, or the only one for no name; NaN if there is none."""
+    value = components.get(name)
+    if not name and len(components) == 1:
+        (value,) = components.values()
+    return float(value) if isinstance(value, int | float) else math.nan
 
 
 def _read_comparison(sample: Sample[JSON]) -> RowJudgments:

@@ -15,8 +15,16 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    model_validator,
+)
 from pydantic_settings import NoDecode
+from typing_extensions import Self
 
 from judgegym.judges import prompts
 from judgegym.judges.config.explaining import read_text_or_file, split_commas
@@ -221,6 +229,14 @@ class AspectJudgeSettings(PromptLayoutSettings):
     scoring: AspectScoring = setting("majority")
     """Choose the value of a verdict. majority: 0 or 1. share: the share of yes votes, which needs
     all votes."""
+
+    @model_validator(mode="after")
+    def _counts_probabilities(self) -> Self:
+        if self.judge_api == "decisions" and "scoring" not in self.model_fields_set:
+            self.scoring = "share"  # so that a run records it
+            # Not set by the user: a mount inherits only the user's settings, so not this one.
+            self.model_fields_set.discard("scoring")
+        return self
 
     def resolve_strictness(self, aspect: Aspect) -> int:
         """Return the strictness of an aspect: its own, or else that of the settings."""

@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 ValueT = TypeVar("ValueT")
 _REDRAWS = 2
 """How often a request without complete answers is made again."""
+_LAYOUT = "judge_prompt_layout"
 _UNREAD = frozenset(
     {
         *("judge_temperature", "judge_max_tokens", "judge_output", "judge_critique_rounds"),
-        *("judge_system_prompt", "judge_prompt_layout"),
+        *("judge_system_prompt", _LAYOUT),
     }
 )
 """The settings of every judge that a decision model does not read."""
@@ -233,7 +234,10 @@ def check_decision_settings(
             f"{flag}: only the judges aspect, checklist, rubric and choice ask typed questions"
         )
     for name in sorted((_UNREAD | unread) & settings.model_fields_set):
-        if getattr(settings, name) != type(settings).model_fields[name].default:
+        default = type(settings).model_fields[name].default
+        if name == _LAYOUT and (default_layout := getattr(settings, "default_layout", None)):
+            default = default_layout()  # as a run records it
+        if getattr(settings, name) != default:
             raise SettingsError(f"{flag}: a decision model does not read {name}; leave it out")
     if settings.vote_count() > 1:
         raise SettingsError(

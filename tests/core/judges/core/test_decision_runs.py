@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from judgegym.engine.runs.directory import locate_run_directory
 from judgegym.judges.scorers.settings import AnyJudgeSettings
+from judgegym.reports.results.run import SavedRun
+from judgegym_trials.audit.runs import read_run_judgments
 from tests.command import serving, write_lines
 from tests.core.datasets.scoring import Scoring, rated, read_rows, score
 from tests.decisions import decision_settings, decisions_url, gateway, wrap
@@ -53,6 +56,34 @@ def test_prices_tokens_and_a_budget_of_dollars(tmp_path: Path) -> None:
         ended = scoring(*LIST, *prices, rows=ROWS)
         assert ended.code == 0, ended.said
     assert scoring.run.metrics["judge_cost_usd"] == pytest.approx(4 * 200 / 1e6)
+
+
+def test_gold_is_compared_with_the_likelier_side_and_an_audit_reads_probabilities(
+    tmp_path: Path,
+) -> None:
+    rows = [
+        {"prompt": f"Question {number}?", "response": f"0.{1 + number % 9}", "gold": number % 2}
+        for number in range(40)
+    ]
+    aspect = ("--judge=aspect", "--aspects=correctness", "--gold_column=gold", *FORM)
+    with serving(gateway(by_response)) as judge:
+        scoring = scoring_with(tmp_path, judge)
+        ended = scoring(*aspect, rows=rows)
+        assert ended.code == 0, ended.said
+        shares = scoring.column("judge/score")
+        right = [
+            (share >= 0.5) == bool(row["gold"]) for share, row in zip(shares, rows, strict=True)
+        ]
+        run = SavedRun.open(locate_run_directory(scoring.out))
+        assert [sample.gold[0].agrees for sample in run.samples()] == right
+        probabilities = read_run_judgments(run).probabilities
+        assert probabilities is not None
+        assert probabilities.tolist() == shares
+
+        config = run.path / "config.yaml"
+        again = score(scoring.data, "--config", config, "--out", tmp_path / "again.jsonl")
+        assert again.code == 0, again.said
+    assert (tmp_path / "again.jsonl").read_bytes() == scoring.out.read_bytes()
 
 
 def test_answers_that_nobody_can_read_fail_the_row(tmp_path: Path) -> None:
