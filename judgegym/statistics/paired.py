@@ -381,11 +381,8 @@ def rows_for_half_width(
         linear, constant = precision * square, precision * (2 * ends.span**2 - square)
         return (linear + math.sqrt(max(0.0, linear**2 + 4 * constant))) / 2 - 1
 
-    return RowsForWidth(
-        half_width,
-        max(2, math.ceil(rows(variance))),
-        Interval(rows(between.low), rows(between.high)),
-    )
+    low, number, high = (max(2.0, rows(square)) for square in (between.low, variance, between.high))
+    return RowsForWidth(half_width, math.ceil(number), Interval(low, high))
 
 
 def _paired_residuals(first: RatioTerms, second: RatioTerms) -> Floats:

@@ -30,7 +30,7 @@ from judgegym.engine.runs.disk import write_atomic
 from judgegym.engine.runs.ledger import CallLedger
 from judgegym.engine.runs.recorded_calls import pack
 from judgegym.engine.terminal import ProgressDisplay, ProgressState, offline_notice
-from judgegym.engine.terminal.output import format_duration
+from judgegym.engine.terminal.output import UNKNOWN, format_dollars, format_duration
 from judgegym.engine.terminal.summary import (
     Section,
     Summary,
@@ -52,7 +52,11 @@ from judgegym.environments.training.metrics import TrainingMetrics
 from judgegym.environments.training.monitoring import make_monitor_group, open_run_monitor
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.sampler import EpochSampler
-from judgegym.environments.training.signal_meter import SignalMeter, describe_signal
+from judgegym.environments.training.signal_meter import (
+    SignalMeter,
+    check_signal_settings,
+    describe_signal,
+)
 from judgegym.llm import wire
 from judgegym.llm.errors import RunDirectoryError, SettingsError
 from judgegym.llm.ledger import RowLedger, record_calls
@@ -100,8 +104,8 @@ class ProcessRun:
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: `total_steps` is below 1, an API key is missing, or the file cannot be
-                created.
+            SettingsError: `total_steps` is below 1, `signal_groups` cannot be measured, an API key
+                is missing, or the file cannot be created.
             RunDirectoryError: the run cannot be resumed, or another process uses it.
         """
         config, settings = env.config, env.settings
@@ -109,6 +113,7 @@ class ProcessRun:
             raise SettingsError(
                 f"--env.total_steps: process needs the number of groups, got {config.total_steps}"
             )
+        check_signal_settings(config)
         self._env, self._wanted = env, config.total_steps
         self._source = open_source(settings, env.clients, Retokenizer(settings.tokenizer))
         self.recorded = TrainingMetrics(env)
@@ -305,6 +310,18 @@ _FAULTS = {
 }
 
 
+def _list_signal_costs(metrics: Metrics) -> list[SummaryLine]:
+    """Return a line with the cost of the second judgments, if there were any."""
+    name = "train/signal_cost_usd"
+    if name not in metrics.values and name not in metrics.unknown:
+        return []
+    cost = UNKNOWN
+    if name in metrics.values:
+        cost = format_dollars(metrics.values[name])
+    calls = metrics.values["train/signal_calls"]
+    return [SummaryLine("signal", cost, f"{calls:,.0f} calls, among the requests of the judge")]
+
+
 def make_process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Summary:
     """Make the summary that the command prints."""
     metrics, stand_ins = processed.metrics, env.settings.stand_ins
@@ -331,6 +348,7 @@ def make_process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -
             continue
         remark = line.remark or env.clients.describe_requests(line.label)
         costs.append(replace(line, remark=remark))
+    costs += _list_signal_costs(metrics)
     dropped = [
         SummaryLine(f"dropped: {reason}", f"{count:,}", "groups")
         for reason, count in processed.recorded.total_dropped.items()

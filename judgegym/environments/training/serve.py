@@ -50,7 +50,7 @@ from judgegym.environments.training.monitoring import make_monitor_group, open_r
 from judgegym.environments.training.pipeline import GroupPipeline
 from judgegym.environments.training.rollout_api import ApiRefusal, ApiUnavailable, Registration
 from judgegym.environments.training.sampler import EpochSampler, RowWeights
-from judgegym.environments.training.signal_meter import SignalMeter
+from judgegym.environments.training.signal_meter import SignalMeter, check_signal_settings
 from judgegym.llm import wire
 from judgegym.llm.at_once import cancel_all
 from judgegym.llm.errors import BudgetError, EndpointOutage, JudgeGymError
@@ -180,11 +180,12 @@ class ServeRun:
 
         Raises:
             DataError: the rows cannot be loaded.
-            SettingsError: the policy's API key is missing, the tokenizer cannot be loaded, or the
-                file cannot be created.
+            SettingsError: `signal_groups` cannot be measured, the policy's API key is missing, the
+                tokenizer cannot be loaded, or the file cannot be created.
             RunDirectoryError: the run cannot be resumed, another process uses it, or its directory
                 is not empty.
         """
+        check_signal_settings(env.config)
         self.env, self._config, self.connection = env, env.config, connection
         self.metrics = TrainingMetrics(env)
         retokenizer = Retokenizer(env.settings.tokenizer)

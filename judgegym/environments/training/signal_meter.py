@@ -44,7 +44,8 @@ _REPORTS = frozenset(MIN_GROUPS * 2**doubling for doubling in range(6))
 """Numbers of groups after which the meter reports; and at the end."""
 _HASH_RANGE = float(2**64)
 _CONCURRENCY = 4
-"""Number of groups that are judged again at the same time."""
+"""Number of groups that are judged again at the same time; with batches there is no limit, since
+each turn would wait for a batch of its own."""
 
 Note = Callable[[str, Mapping[str, JSON]], None]
 """Writes a line of a kind to `monitor.jsonl`."""
@@ -122,11 +123,7 @@ class SignalMeter:
             note: writes a line to `monitor.jsonl`.
             expected_groups: number of groups of the run; `None` if unknown.
             on_usage: called with the usage of each second judgment.
-
-        Raises:
-            SettingsError: see `check_signal_settings`.
         """
-        check_signal_settings(env.config)
         self._env, self._note, self._on_usage = env, note, on_usage
         self._wanted = env.config.signal_groups
         self._share = _LEAST_SHARE
@@ -136,12 +133,17 @@ class SignalMeter:
         self.calls = 0
         self.signal: Signal | None = None
         self._pairs: list[GroupPair] = []
+        self._measured: set[int] = set()
+        """Numbers of the groups in `_pairs`."""
         self._reported = -1
         """Number of groups of the last report."""
         self._step = 0
         self._is_spent = False
         self._in_progress: dict[int, asyncio.Task[None]] = {}
-        self._semaphore = asyncio.Semaphore(_CONCURRENCY)
+        concurrency = _CONCURRENCY
+        if env.config.judge_batch is not None:
+            concurrency = max(_CONCURRENCY, self._wanted)
+        self._semaphore = asyncio.Semaphore(concurrency)
 
     def restore(self, lines: Iterable[Mapping[str, JSON]]) -> None:
         """Continue from the lines of an earlier process."""
@@ -154,12 +156,12 @@ class SignalMeter:
             try:
                 values = cast("Mapping[str, Any]", fields)
                 first, second = [*map(float, values["first"])], [*map(float, values["second"])]
-                pair = GroupPair(first, second, int(values["calls"]))
+                number, pair = int(values["group"]), GroupPair(first, second, int(values["calls"]))
             except (LookupError, TypeError, ValueError) as error:  # edited by hand
                 logger.warning("a line of the signal meter is skipped: %r", error)
                 continue
             if len(first) == len(second) >= 2:
-                self._add(pair)
+                self._add(number, pair)
         self._reported = len(self._pairs)
         self._measure()
 
@@ -180,9 +182,9 @@ class SignalMeter:
         if isinstance(calls, DiskRowLedger) and calls.key[1] is not None:
             number = calls.key[1]
         if group.scores is not None and self._chooses(task.uid, number):
-            task_in_progress = asyncio.ensure_future(self._judge(task, group, number, step))
-            self._in_progress[number] = task_in_progress
-            task_in_progress.add_done_callback(lambda done: self._in_progress.pop(number, None))
+            self._in_progress[number] = asyncio.ensure_future(
+                self._judge(task, group, number, step)
+            )
 
     async def finish_group(self, number: int) -> None:
         """Wait until a group is judged again, if it is in progress."""
@@ -222,38 +224,44 @@ class SignalMeter:
     def _chooses(self, uid: str, number: int) -> bool:
         if self._is_spent or len(self._pairs) + len(self._in_progress) >= self._wanted:
             return False
+        if number in self._measured or number in self._in_progress:
+            return False
         chosen = derive_seed(self._env.config.seed, f"{uid}\x1f{number}", SIGNAL)
         return chosen / _HASH_RANGE < self._share
 
     async def _judge(self, task: Task, group: JudgedGroup, number: int, step: int) -> None:
-        async with self._semaphore:
-            if self._is_spent:
-                return
-            try:
+        """Judge a group again, and add it to the measured ones; then it is not in progress."""
+        try:
+            async with self._semaphore:
+                if self._is_spent:
+                    return
                 pair, usage = await judge_again(self._env, task, group, number)
-            except BudgetError as error:
-                if not self._is_spent:
-                    logger.warning("the signal meter stops: %s", error)
-                self._is_spent = True
-                return
-            except Exception as error:  # noqa: BLE001  # no error of the meter may end training
-                self._count_failure(task.uid, error)
-                return
+        except BudgetError as error:
+            if not self._is_spent:
+                logger.warning("the signal meter stops: %s", error)
+            self._is_spent = True
+            return
+        except Exception as error:  # noqa: BLE001  # no error of the meter may end training
+            self._count_failure(task.uid, error)
+            return
+        finally:
+            del self._in_progress[number]
         self._on_usage(usage)
         self.calls += pair.calls
         if len(pair.first) < 2:
             self._count_failure(task.uid, "fewer than two completions have two rewards")
             return
         self._step = max(self._step, step)
-        self._add(pair)
+        self._add(number, pair)
         line: dict[str, JSON] = {"group": number, "step": step, "uid": task.uid}
         line |= {"first": [*pair.first], "second": [*pair.second], "calls": pair.calls}
         self._note(SIGNAL_PAIR, line)
         if len(self._pairs) in _REPORTS:
             self._report()
 
-    def _add(self, pair: GroupPair) -> None:
+    def _add(self, number: int, pair: GroupPair) -> None:
         self._pairs.append(pair)
+        self._measured.add(number)
         self.counts["measured"] += 1
 
     def _count_failure(self, uid: str, reason: object) -> None:

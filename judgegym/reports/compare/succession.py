@@ -6,6 +6,7 @@ of both judges as they are.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from judgegym.judges.parts.cascade import ESCALATED, CascadeSettings
 from judgegym.judges.parts.composite import CompositeJudgeSettings
 from judgegym.judges.scorers.registry import built_in_kind
-from judgegym.llm.cost.models import known_models, today
+from judgegym.llm.cost.models import KnownModel, known_models, today
 from judgegym.llm.errors import UserError
 from judgegym.llm.wire import JSON, mapping_or_empty
 from judgegym.reports.compare.conditions import policy_is_judge
@@ -34,7 +35,9 @@ _COMPOSITE = built_in_kind(CompositeJudgeSettings)
 _CASCADE = built_in_kind(CascadeSettings)
 _HALF_WIDTHS = (0.01, 0.02, 0.03, 0.05)
 """Default half widths, as shares of the scale."""
-_DECIMALS = 12
+_BETWEEN_MODELS = re.compile(r"\+|, ")
+"""What is between the names of several judges' models."""
+_ROUNDING = 1e-12
 """A score that is below a threshold by less than this reaches it."""
 
 
@@ -104,9 +107,10 @@ def measure_succession(
         options: thresholds and half widths.
 
     Returns:
-        The `models`; `rows` with a value in the old run; `missing_categories`, which no compared
-        row has; `thresholds` and `gates` with crossings (`count_crossings`); the `escalation` of a
-        cascade and the `anchors`, or `None`; and for each of `half_widths` the rows that it takes.
+        The `judges` with the dates of their models; `rows` with a value in the old run;
+        `missing_categories`, which no compared row has; `thresholds` and `gates` with crossings
+        (`count_crossings`); the `escalation` of a cascade and the `anchors`, or `None`; and for
+        each of `half_widths` the rows that it takes.
     """
     import numpy as np
 
@@ -122,7 +126,7 @@ def measure_succession(
     terms = pair.clustered_terms()
     part_scores = _PartScores(runs, common)
     return {
-        "models": [_describe_model(run.judge) for run in runs],
+        "judges": [_describe_judge(run.judge) for run in runs],
         "rows": len(old_rows.positions),
         "missing_categories": _list_missing_categories(old_rows, common),
         "thresholds": [
@@ -156,7 +160,7 @@ def count_crossings(
     import numpy as np
 
     places = np.isfinite(sides[0]) & np.isfinite(sides[1])
-    before, after = (np.round(side[places], _DECIMALS) >= threshold for side in sides)
+    before, after = (side[places] >= threshold - _ROUNDING for side in sides)
     difference = None
     if places.any():
         terms = [
@@ -249,9 +253,22 @@ def _compare_anchors(runs: Sequence[SavedRun]) -> dict[str, Any] | None:
     }
 
 
+def _describe_judge(name: str) -> dict[str, Any]:
+    """Return the known dates of a judge's models; several judges have a name of all names."""
+    models = [name]
+    if _find_model(name) is None:
+        models = _BETWEEN_MODELS.split(name)
+    return {"name": name, "models": [_describe_model(model) for model in models]}
+
+
+def _find_model(name: str) -> KnownModel | None:
+    """Return the known facts of a model; routers prefix its name with the provider."""
+    return known_models().get(name.rpartition("/")[2])
+
+
 def _describe_model(name: str) -> dict[str, JSON]:
-    """Return the known dates of a model; routers prefix its name with the provider."""
-    model = known_models().get(name.rpartition("/")[2])
+    """Return the known dates of a model."""
+    model = _find_model(name)
     dates: dict[str, JSON] = {"name": name, "end": None, "not_before": None, "provider": None}
     if model is None:
         return dates

@@ -21,7 +21,7 @@ def render_succession(comparison: Mapping[str, Any]) -> dict[str, Any]:
         A `title`, `lines`, and `tables` with `title`, `header` and `rows` of cells.
     """
     succession = comparison["succession"]
-    old, new = (model["name"] for model in succession["models"])
+    old, new = (judge["name"] for judge in succession["judges"])
     return {
         "title": f"Succession from {old} to {new}",
         "lines": [
@@ -38,14 +38,15 @@ def render_succession(comparison: Mapping[str, Any]) -> dict[str, Any]:
 
 def _describe_dates(succession: Mapping[str, Any]) -> Iterator[str]:
     """Yield when each model ends, as far as that is known."""
-    for letter, model in zip("AB", succession["models"], strict=True):
-        if model["end"] is not None:
-            yield f"The judge of {letter}: {model['end']} (at {model['provider']})."
-        elif model["not_before"] is not None:
-            yield (
-                f"The judge of {letter}: {model['name']} will not be retired before "
-                f"{model['not_before']} (at {model['provider']})."
-            )
+    for letter, judge in zip("AB", succession["judges"], strict=True):
+        for model in judge["models"]:
+            if model["end"] is not None:
+                yield f"The judge of {letter}: {model['end']} (at {model['provider']})."
+            elif model["not_before"] is not None:
+                yield (
+                    f"The judge of {letter}: {model['name']} will not be retired before "
+                    f"{model['not_before']} (at {model['provider']})."
+                )
 
 
 def _describe_pilot(comparison: Mapping[str, Any]) -> Iterator[str]:

@@ -103,8 +103,15 @@ async def test_a_restart_keeps_the_groups(arena: Arena) -> None:
             await trainer.take(2)
             await until(lambda: len(pairs(path)) >= 2, "two groups are judged twice")
         before = len(pairs(path))
+        last = pairs(path)[-1]
+        unsent = {**last, "group": last["group"] + 1}  # the process ended before it was sent
+        with (path / MONITOR).open("a") as file:
+            file.write(json.dumps({"at": 1, "signal_pair": unsent}) + "\n")
+        before += 1
         async with serve(arena, trainer.url, *flags(path, 8, TWICE), "--resume") as served:
             await trainer.take(3)
             await until(lambda: len(pairs(path)) > before, "a further group is judged twice")
+            numbers = [pair["group"] for pair in pairs(path)]
+            assert len(numbers) == len(set(numbers))
             assert served.serving.metrics.flush(max_token_len=-1)
             assert served.serving._meter.counts["measured"] == len(pairs(path))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,7 +12,10 @@ from typing import Any
 
 import pytest
 
+from judgegym.environments.training import signal_meter
+from judgegym.llm.usage import Usage
 from judgegym.monitoring.live_file import MONITOR
+from judgegym.statistics.signal import GroupPair
 from tests.arena import Arena, against_model, for_model
 from tests.batching import serving_folder
 from tests.core.environments.training.test_process import Run, groups, process
@@ -65,14 +70,32 @@ def test_each_group_is_judged_again_by_calls_of_its_own_and_its_rewards_stay(are
     assert len(run.judge.requests) == 2 * 2 * CALLS
 
 
-def test_second_judgments_go_in_batches_too(arena: Arena) -> None:
+async def test_a_group_that_is_measured_is_not_in_progress_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def judge_again(*_: object) -> tuple[GroupPair, Usage]:
+        return GroupPair([1.0, 0.0], [1.0, 0.0]), Usage()
+
+    monkeypatch.setattr(signal_meter, "judge_again", judge_again)
+    env: Any = Namespace(config=Namespace(signal_groups=2, judge_batch=None, seed=0))
+    group: Any = Namespace(scores=(1.0, 0.0))
+    meter = signal_meter.SignalMeter(env, lambda *_: None, expected_groups=2)
+    for number in (1, 2, 3):
+        task: Any = Namespace(uid=f"row-{number}")
+        meter.offer(task, group, None, number=number, step=number)
+        await asyncio.sleep(0)  # its second judgment ends, and no callback has run
+    assert meter.counts["measured"] == 2
+
+
+def test_second_judgments_share_a_batch(arena: Arena) -> None:
     folder = arena.path / "batches"
     folder.mkdir()
-    batches = ("--env.judge_batch=folder", f"--env.judge_batch_folder={folder}")
-    with serving_folder(folder, judging()):
-        run = process(arena, "--env.total_steps=2", TWICE, *batches, "--env.judge_batch_poll=0.005")
+    batch = [f"--env.judge_batch_folder={folder}", "--env.judge_batch_poll=0.005"]
+    with serving_folder(folder, judging(first_wins)):
+        run = process(arena, "--env.total_steps=12", TWICE, "--env.judge_batch=folder", *batch)
     assert run.ended.code == 0, run.ended.said
-    assert len(lines(arena, "signal_pair")) == 2 and not run.judge.requests
+    assert values(arena)["train/signal_groups"] == 12
+    assert len([*folder.glob("*[0-9].jsonl")]) == 2 and not run.judge.requests
 
 
 def test_few_groups_are_counted_and_nothing_is_told(arena: Arena) -> None:
@@ -86,6 +109,7 @@ def test_few_groups_are_counted_and_nothing_is_told(arena: Arena) -> None:
     numbers = values(arena)
     assert numbers["train/signal_groups"] == 2
     assert numbers["train/signal_calls"] == 2 * CALLS
+    assert f"{2 * CALLS} calls, among the requests of the judge" in run.ended.said
     assert "train/signal_unrepeated" not in numbers
     assert "do not repeat" not in run.ended.said
 
@@ -131,6 +155,7 @@ def test_a_setting_that_cannot_work_is_an_error_before_the_first_call(
     assert run.ended.code == 2
     assert problem in " ".join(run.ended.said.split())
     assert not run.policy.requests and not run.judge.requests
+    assert not (arena.path / "data").exists()
 
 
 def test_a_second_judgment_that_fails_fails_no_group(arena: Arena) -> None:
@@ -147,7 +172,8 @@ def test_a_second_judgment_that_fails_fails_no_group(arena: Arena) -> None:
 
 
 def test_a_spent_budget_stops_the_meter_with_one_line(arena: Arena) -> None:
-    run = process(arena, "--env.total_steps=40", TWICE, f"--env.budget_calls={12 * CALLS}")
+    budget = f"--env.budget_calls={12 * CALLS}"  # it ends within the second judgment of a group
+    run = process(arena, "--env.total_steps=40", TWICE, ONE_WORKER, budget)
     assert run.ended.code == 3, run.ended.said
     assert run.ended.said.count("signal meter stops") == 1
     assert 0 < len(groups(arena)) < 12

@@ -86,6 +86,18 @@ def test_the_table_says_what_changes(pair: list[str], capsys: pytest.CaptureFixt
     assert "pilot" not in out
 
 
+def test_each_model_of_a_jury_has_its_dates(tmp_path: Path) -> None:
+    old, new = (
+        opened(tmp_path / name, scored_rows(BEFORE), judge_model_name=name, **SCORE)
+        for name in ("gpt-4+anthropic/claude-sonnet-4-6+mine", "gpt-4, gpt-6-luna")
+    )
+    judges = succession(old, new)["judges"]
+    assert [[model["provider"] for model in judge["models"]] for judge in judges] == [
+        ["OpenAI", "Anthropic", None],
+        ["OpenAI", "OpenAI"],
+    ]
+
+
 def test_numbers_equal_their_definitions(tmp_path: Path) -> None:
     old, new = (
         opened(tmp_path / name, scored_rows(values), judge_model_name=name, **SCORE)
@@ -244,6 +256,23 @@ def test_wrong_input_is_one_line(
         out, err = capsys.readouterr()
         assert (code, out) == (2, ""), words
         assert message in err and len(err.splitlines()) == 1, err
+
+
+@pytest.mark.parametrize("threshold", [1 / 3, 2 / 3, 0.3, 0.7])
+def test_a_score_that_equals_the_threshold_reaches_it(threshold: float) -> None:
+    below = np.array([threshold - 1e-9, threshold])
+    crossing = count_crossings([below, below[::-1]], threshold, None, 0.95)
+    assert (crossing["before"], crossing["after"], crossing["rise"], crossing["fall"]) == (
+        *(1, 1),
+        *(1, 1),
+    )
+
+
+def test_no_interval_of_rows_is_below_two() -> None:
+    sides = [RatioTerms(side, np.ones(6)) for side in (BEFORE, AFTER)]
+    needed = rows_for_half_width(sides[0], sides[1], 5.0, ends=UNIT)
+    assert needed.interval is not None
+    assert (needed.rows, needed.interval.low, needed.interval.high) == (2, 2.0, 2.0)
 
 
 def test_dependent_rows_are_one_unit() -> None:
