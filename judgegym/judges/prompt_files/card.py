@@ -14,6 +14,8 @@ Guarantees: a card has no address and no key, so that a card of somebody else se
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -23,7 +25,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from judgegym.judges.config.explaining import is_prompt_file, prompt_digest
-from judgegym.judges.config.presets import parse_nodes
+from judgegym.judges.config.presets import load_yaml, parse_nodes
 from judgegym.judges.prompt_files.evidence import Evidence, digest_bytes
 from judgegym.judges.prompt_files.file import CARD_SECTIONS, PromptFile, PromptSource, read_source
 from judgegym.llm import wire
@@ -32,8 +34,12 @@ _PROMPT_KIND = "prompt"
 _ADDRESSES = ("base_url", "replicas", "api_key", "api_key_env", "key_host", "extra_headers")
 _REFUSED = frozenset((*_ADDRESSES, *(f"judge_{name}" for name in _ADDRESSES)))
 
-_FILE_SETTINGS = frozenset(("rule", "kind", "judge"))
+_FILE_SETTINGS = frozenset(("rule", "kind", "judge", "judge_prompt"))
 """Settings whose values may be `FILE.py:NAME` or a prompt file; those of others may be `@FILE`."""
+
+
+_TEXT_SETTINGS = frozenset(("criteria", "aspects"))
+"""Settings whose lists hold texts, which name no files."""
 
 
 class ImportNote(BaseModel):
@@ -153,7 +159,41 @@ def load_card(path: Path) -> JudgeCard:
     Raises:
         ValueError: it cannot be read, or is invalid; the message names file and line.
     """
-    return parse_card(read_source(path))
+    card = parse_card(read_source(path))
+    _check_parts(card, path, (path.resolve(),), set())
+    return card
+
+
+def _check_parts(card: JudgeCard, path: Path, chain: tuple[Path, ...], checked: set[Path]) -> None:
+    """Check that no part of a card, to any depth, is a card that it is a part of.
+
+    Raises:
+        ValueError: one is.
+    """
+    for name in _list_judge_files(card.section):
+        file = Path(name).expanduser().resolve()
+        if file in chain:
+            raise ValueError(f"{path}:1: the judge is a part of itself, by {name}")
+        if file in checked:
+            continue
+        checked.add(file)
+        try:
+            part = parse_card(read_source(file))
+        except ValueError:
+            continue  # the settings' validation explains it
+        _check_parts(part, path, (*chain, file), checked)
+
+
+def _list_judge_files(value: object) -> Iterator[str]:
+    """Yield the judges' files that a section names, to any depth."""
+    if isinstance(value, Mapping):
+        for name, inner in value.items():
+            if name in _FILE_SETTINGS and is_prompt_file(inner):
+                yield inner
+            yield from _list_judge_files(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _list_judge_files(inner)
 
 
 def parse_card(source: PromptSource) -> JudgeCard:
@@ -184,7 +224,10 @@ def parse_card(source: PromptSource) -> JudgeCard:
         message = first["msg"].removeprefix("Value error, ")
         name = str(first["loc"][0]) if first["loc"] else "judge"
         raise _make_error(source, name, f"{location}: {message}") from None
-    for path in _find_addresses(card.judge, "judge"):
+    if is_prompt_file(card.judge.get("kind")):
+        problem = f"judge.kind: {card.judge['kind']} is a judge's file; use it in place of this one"
+        raise _make_error(source, "judge", problem)
+    for path in _find_addresses(card.judge, "judge", source.path.parent):
         problem = "a card has no address and no key; give it to the command"
         raise _make_error(source, "judge", f"{path}: {problem}")
     return card
@@ -195,17 +238,43 @@ def _make_error(source: PromptSource, name: str, message: str) -> ValueError:
     return ValueError(f"{source.path}:{line}: {message}")
 
 
-def _find_addresses(value: object, path: str) -> Iterator[str]:
-    """Yield the paths of settings that name an address or a key, to any depth."""
+def _find_addresses(value: object, path: str, folder: Path) -> Iterator[str]:
+    """Yield the paths of settings that name an address or a key, to any depth.
+
+    Settings may also be a text in JSON, or in a file of the folder.
+    """
+    if isinstance(value, str):
+        value = _parse_settings(value, folder)
     if isinstance(value, Mapping):
         for name, inner in value.items():
             if name in _REFUSED:
                 yield f"{path}.{name}"
             else:
-                yield from _find_addresses(inner, f"{path}.{name}")
+                yield from _find_addresses(inner, f"{path}.{name}", folder)
     elif isinstance(value, list):
         for number, inner in enumerate(value):
-            yield from _find_addresses(inner, f"{path}.{number}")
+            yield from _find_addresses(inner, f"{path}.{number}", folder)
+
+
+def _parse_settings(text: str, folder: Path) -> object:
+    """Return the settings in a text, as those of parts are read; `None` for another text."""
+    is_file = text.startswith("@")
+    if is_file:
+        try:
+            text = (folder / Path(text[1:]).expanduser()).read_text("utf-8")
+        except (OSError, ValueError, RuntimeError):  # the setting's validation explains it
+            return None
+    if text.lstrip()[:1] in ("[", "{"):
+        value = wire.loads_or_none(text)
+        if value is not None:
+            return value
+    if not is_file:
+        return None
+    try:
+        parsed = load_yaml(text)
+    except ValueError:
+        return None
+    return parsed if isinstance(parsed, Mapping | list) else None
 
 
 def _digest_files(value: Any, folder: Path) -> Iterator[str]:
@@ -216,6 +285,8 @@ def _digest_files(value: Any, folder: Path) -> Iterator[str]:
         return
     for name in sorted(value, key=str):
         item = value[name]
+        if _holds_texts(name, item):
+            continue
         if not isinstance(item, str):
             yield from _digest_files(item, folder)
             continue
@@ -240,9 +311,16 @@ def _resolve_files(value: Any, folder: Path) -> Any:
     for name, item in value.items():
         if isinstance(item, str):
             resolved[name] = _resolve_setting(name, item, folder)
+        elif _holds_texts(name, item):
+            resolved[name] = item
         else:
             resolved[name] = _resolve_files(item, folder)
     return resolved
+
+
+def _holds_texts(name: object, value: object) -> bool:
+    """Return whether a setting's value is a list of texts, in which `@` is a sign as others are."""
+    return name in _TEXT_SETTINGS and isinstance(value, list)
 
 
 def _resolve_setting(name: str, text: str, folder: Path) -> str:
@@ -307,27 +385,55 @@ def _sort_names(value: Any) -> Any:
 def add_evidence(path: Path, evidence: Evidence) -> None:
     """Add evidence to a card's file; its other text stays as it is written.
 
+    Only a file whose form takes no further section, such as one in braces, is written anew.
+
     Raises:
         ValueError: the file is no card, or cannot be written.
     """
+    path = path.resolve()  # the file behind a link
     card = load_card(path)
-    lines = path.read_text("utf-8").splitlines(keepends=True)
-    node = parse_nodes(path.read_bytes())
+    expected = card.model_copy(update={"evidence": (*card.evidence, evidence)})
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        for text in _list_texts(path, expected):
+            temporary.write_bytes(text.encode())
+            if _is_card(temporary, expected):
+                break
+        else:
+            raise ValueError(f"{path}: the evidence cannot be added to a file of this form")
+        shutil.copymode(path, temporary)
+        temporary.replace(path)
+    except OSError as error:
+        raise ValueError(f"{path}: the evidence cannot be written: {error.strerror}") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _list_texts(path: Path, card: JudgeCard) -> Iterator[str]:
+    """Yield texts of a card's file with its evidence: at the end, at the beginning, or anew."""
+    data = path.read_bytes()
+    lines = data.decode("utf-8").splitlines(keepends=True)
+    node = parse_nodes(data)
     pairs = node.value if isinstance(node, yaml.MappingNode) else []
     for key, value in pairs:
         if key.value == "evidence":
             del lines[key.start_mark.line : _end_line(value, lines)]
+    line_break = "\r\n" if b"\r\n" in data else "\n"
+    section = _write_yaml({"evidence": card.to_values()["evidence"]}).replace("\n", line_break)
     text = "".join(lines)
     if text and not text.endswith("\n"):
-        text += "\n"
-    entries = [_dump_evidence(entry) for entry in (*card.evidence, evidence)]
-    text += _write_yaml({"evidence": entries})
-    temporary = path.with_name(f".{path.name}.new")
+        yield f"{section}{text}"  # a line break would belong to a text in the last field
+        text += line_break
+    yield f"{text}{section}"
+    yield card.to_yaml()
+
+
+def _is_card(path: Path, card: JudgeCard) -> bool:
+    """Return whether a file is this card."""
     try:
-        temporary.write_text(text, "utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise ValueError(f"{path}: the evidence cannot be written: {error.strerror}") from None
+        return load_card(path) == card
+    except ValueError:
+        return False
 
 
 def _end_line(value: yaml.Node, lines: list[str]) -> int:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
 from pathlib import Path
 
 import pytest
+import yaml
 
 from judgegym.judges.prompt_files.card import add_evidence, load_card
 from judgegym.judges.prompt_files.evidence import Evidence, Figure
@@ -101,6 +103,14 @@ def test_a_changed_prompt_setting_or_model_is_told(
             "judge: {kind: jury, judges: {a: {endpoint: {api_key: x}}}}\n",
             "judge.judges.a.endpoint.api_key",
         ),
+        (
+            'judge: {kind: jury, judges: \'{"a": {"judge_base_url": "http://x"}}\'}\n',
+            "judge.judges.a.judge_base_url",
+        ),
+        ("judge: {kind: jury, judges: '@evil.yaml'}\n", "judge.judges.a.endpoint.api_key_env"),
+        ("judge: {kind: shop.yaml}\n", "judge.kind: shop.yaml"),
+        ("judge: {kind: jury, judges: {a: {judge: shop.yaml}}}\n", "a part of itself"),
+        ("judge: {kind: jury, judges: {a: {kind: other.yaml}}}\n", "a part of itself"),
         (f"{SCORE}judge: {{kind: rubric}}\n", "expected prompt"),
         ("judge: {kind: rule}\nprompts: x\n", "2: prompts: unknown; expected prompt, scale"),
         (f"{SCORE}evidence: [{{by: guess}}]\n", "evidence.0.by: "),
@@ -112,6 +122,9 @@ def test_a_wrong_card_is_one_line_with_file_and_line(
     tmp_path: Path, text: str, problem: str
 ) -> None:
     path = write(tmp_path, text)
+    (tmp_path / "evil.yaml").write_text("a: {endpoint: {api_key_env: KEY}}\n", "utf-8")
+    other = "judge: {kind: jury, judges: [{judge: shop.yaml}, {judge: rubric}]}\n"
+    (tmp_path / "other.yaml").write_text(other, "utf-8")
     with pytest.raises(ValueError, match=r"shop\.yaml:\d+: ") as error:
         load_card(path)
     assert problem in str(error.value)
@@ -147,3 +160,40 @@ def test_files_are_looked_up_beside_the_card(tmp_path: Path) -> None:
     assert load_card(path).section["rule"] == f"{tmp_path / 'own.py'}:score"
     assert "own.py:score" in load_card(path).to_yaml()
     assert str(tmp_path) not in load_card(path).to_yaml()
+
+
+def test_signs_at_the_start_of_a_text_name_no_file(tmp_path: Path) -> None:
+    path = write(tmp_path, 'judge: {kind: checklist, criteria: [{text: "@ signs are kept."}]}\n')
+    assert load_card(path).section["criteria"] == [{"text": "@ signs are kept."}]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        json.dumps(yaml.safe_load(GRADE)),
+        f"{GRADE}...\n",
+        "".join(f"  {line}\n" for line in GRADE.splitlines()),
+        "scale: yes/no\nverdict: {within: brackets}\nprompt: |\n  Is it?\n\n  {response}",
+        GRADE.replace("\n", "\r\n"),
+    ],
+    ids=["braces", "end", "indented", "no_line_break", "carriage_returns"],
+)
+def test_evidence_leaves_a_card_of_any_form_the_same(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_bytes(text.encode())
+    link = tmp_path / "folder" / "link.yaml"
+    link.parent.mkdir()
+    link.symlink_to(path)
+    path.chmod(0o600)
+    before = load_card(path)
+    for count in (1, 2):
+        add_evidence(link, measured(before.digest))
+        card = load_card(path)
+        assert card.prompt_file == before.prompt_file
+        assert [*card.explain_staleness()] == []
+        assert len(card.evidence) == count
+    data = path.read_bytes()
+    assert data.count(b"\r\n") in (0, data.count(b"\n"))
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert not [*tmp_path.glob(".shop*")]
