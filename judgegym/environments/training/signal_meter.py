@@ -162,6 +162,7 @@ class SignalMeter:
                 continue
             if len(first) == len(second) >= 2:
                 self._add(number, pair)
+                self.calls += pair.calls
         self._reported = len(self._pairs)
         self._measure()
 

@@ -115,3 +115,4 @@ async def test_a_restart_keeps_the_groups(arena: Arena) -> None:
             assert len(numbers) == len(set(numbers))
             assert served.serving.metrics.flush(max_token_len=-1)
             assert served.serving._meter.counts["measured"] == len(pairs(path))
+            assert served.serving._meter.calls == CALLS * len(pairs(path))
