@@ -173,13 +173,18 @@ def _import(options: argparse.Namespace) -> int:
         )
         card = judge.make_card(note, out.stem)
     except ValidationError as error:
-        message = error.errors(include_input=False)[0]["msg"].removeprefix("Value error, ")
-        raise SettingsError(f"{path}: {message}") from None
+        first = error.errors(include_input=False)[0]
+        message = first["msg"].removeprefix("Value error, ")
+        field = f"{first['loc'][0]}: " if first["loc"] else ""
+        raise SettingsError(f"{path}: {field}{message}") from None
     except ValueError as error:
         raise SettingsError(f"{path}: {error}") from None
-    _check_new(out)
-    for part, code in judge.code.items():
-        rule_file = out.with_name(name_rule_file(out.stem, part))
+    rule_files = [out.with_name(name_rule_file(out.stem, part)) for part in judge.code]
+    if len({*rule_files}) < len(rule_files):
+        raise SettingsError(f"{path}: graders: names differ only in signs that files' names lack")
+    for file in (out, *rule_files):
+        _check_new(file)
+    for rule_file, code in zip(rule_files, judge.code.values(), strict=True):
         _write_new(rule_file, code)
         terminal.say(f"wrote {rule_file}: read it, since the judge runs it")
     _write_new(out, card.to_yaml())

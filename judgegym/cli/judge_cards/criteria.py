@@ -15,6 +15,7 @@ from judgegym.cli.judge_cards.imports import (
     ImportedJudge,
     ImportNotes,
     NotCarriedError,
+    require_object,
 )
 from judgegym.judges.checklists.criteria import read_criteria
 from judgegym.judges.checklists.prompt import ChecklistJudgeSettings
@@ -78,6 +79,8 @@ def _convert_autorubric(entry: Mapping[str, Any], path: str, notes: ImportNotes)
     if entry.get("name"):
         criterion["name"] = entry["name"]
     options = entry.get("options") or []
+    if not isinstance(options, list):
+        raise NotCarriedError(f"{path}.options: expected objects with label and value")
     for option in options:
         if not isinstance(option, Mapping) or "label" not in option or "value" not in option:
             raise NotCarriedError(f"{path}.options: expected objects with label and value")
@@ -104,6 +107,7 @@ def import_verifiers_rubric(
     Raises:
         NotCarriedError: it is another plugged judge, whose prompt is in its package.
     """
+    require_object(values)
     kind = values.get("id", "rubric")
     if kind != "rubric":
         raise NotCarriedError(f"id: {kind}: its prompt is in its package, not in this file")
@@ -161,6 +165,8 @@ def import_rubric_rows(values: Any, fields: FieldNames, notes: ImportNotes) -> I
         NotCarriedError: a row's criteria cannot be read.
     """
     rows = values if isinstance(values, list) else [values]
+    if not rows:
+        raise NotCarriedError("expected rows with criteria, found none")
     for number, row in enumerate(rows, start=1):
         column = _find_row_criteria(row)
         if column is None:

@@ -146,7 +146,8 @@ def _read_folder(folder: Path) -> tuple[Any, bytes]:
     for path in sorted(folder.iterdir()):
         if path.suffix == ".py":
             raise ValueError(f"{path.name}: criteria in Python need a sandbox; import each judge")
-        if path.is_dir() and not path.name.startswith((".", "__")):
+        is_folder = path.is_dir() and not path.is_symlink()  # a link may lead back here
+        if is_folder and not path.name.startswith((".", "__")):
             content, data = _read_folder(path)
             name = path.name if content.get(rewardkit.INPUTS) else ""
         elif path.suffix == ".toml":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -132,6 +133,8 @@ def _linear_weights(
     """
     if isinstance(node, ast.Constant):
         if isinstance(node.value, bool) or not isinstance(node.value, int | float):
+            return None
+        if abs(node.value) > sys.float_info.max:
             return None
         return {"": float(node.value)}
     if isinstance(node, ast.Name):

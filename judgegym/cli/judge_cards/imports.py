@@ -14,6 +14,8 @@ from judgegym.judges.scorers.registry import PROMPT_KIND
 
 FieldNames = Mapping[str, PlaceholderName]
 """The placeholder of each column of the foreign rows."""
+RULE_FUNCTION = "score"
+"""The name of a rule's function in a Python file beside a card."""
 _RULE_FILE = "RULE_FILE/"
 """Begins what stands for the name of a Python file beside the card."""
 USUAL_FIELDS: FieldNames = {
@@ -32,6 +34,16 @@ USUAL_FIELDS: FieldNames = {
 
 class NotCarriedError(ValueError):
     """A judge that cannot be carried."""
+
+
+def require_object(values: object) -> None:
+    """Check that a file's values are an object.
+
+    Raises:
+        NotCarriedError: they are not.
+    """
+    if not isinstance(values, Mapping):
+        raise NotCarriedError(f"expected an object of this format, found {type(values).__name__}")
 
 
 @dataclass
@@ -98,7 +110,7 @@ def _rename_kind(section: Mapping[str, Any]) -> dict[str, Any]:
 
 def name_rule(part: str = "") -> str:
     """Return what stands for the function of a Python file beside the card, until it has a name."""
-    return f"{_RULE_FILE}{part}:score"
+    return f"{_RULE_FILE}{part}:{RULE_FUNCTION}"
 
 
 def name_rule_file(stem: str, part: str) -> str:
@@ -112,5 +124,5 @@ def _name_rule_files(value: Any, stem: str) -> Any:
         return {name: _name_rule_files(item, stem) for name, item in value.items()}
     if isinstance(value, str) and value.startswith(_RULE_FILE):
         part = value.removeprefix(_RULE_FILE).rpartition(":")[0]
-        return f"{name_rule_file(stem, part)}:score"
+        return f"{name_rule_file(stem, part)}:{RULE_FUNCTION}"
     return value

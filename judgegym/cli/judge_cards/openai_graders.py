@@ -10,16 +10,19 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from judgegym.cli.judge_cards.formulas import convert_formula
 from judgegym.cli.judge_cards.imports import (
+    RULE_FUNCTION,
     FieldNames,
     ImportedJudge,
     ImportNotes,
     NotCarriedError,
     name_rule,
+    require_object,
 )
 from judgegym.cli.judge_cards.templates import Piece, make_prompt, split_template
 from judgegym.judges.parts.composite import CompositeJudgeSettings
@@ -29,6 +32,7 @@ from judgegym.judges.scorers.registry import built_in_kind
 _PLACEHOLDER = re.compile(r"\{\{\s*(?P<name>[^{}]*?)\s*\}\}")
 _TEXT_TYPES = ("text", "input_text", "output_text")
 _COMMON = ("type", "name")
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SAMPLING = ("top_p", "seed", "reasoning_effort")
 _OPERATIONS = {
     "eq": "text == reference",
@@ -40,7 +44,7 @@ _OPERATIONS = {
 
 def is_grader(values: object) -> bool:
     """Return whether a JSON value is a grader."""
-    return isinstance(values, Mapping) and values.get("type") in _IMPORTERS
+    return isinstance(values, Mapping) and str(values.get("type")) in _IMPORTERS
 
 
 def import_grader(
@@ -51,6 +55,7 @@ def import_grader(
     Raises:
         NotCarriedError: it has no equal counterpart.
     """
+    require_object(values)
     kind = values.get("type")
     importer = _IMPORTERS.get(str(kind))
     if importer is None:
@@ -79,10 +84,13 @@ def _import_label(
     )
     labels = _require(values, "labels", list)
     passing = _require(values, "passing_labels", list)
+    wrong = [label for label in labels if not isinstance(label, str)]
+    if wrong:
+        raise NotCarriedError(f"labels: expected texts, found {wrong[0]!r}")
     unknown = [label for label in passing if label not in labels]
     if unknown:
         raise NotCarriedError(f"passing_labels: {unknown[0]!r} is none of the labels")
-    scale = {str(label): float(label in passing) for label in labels}
+    scale = {label: float(label in passing) for label in labels}
     return _import_model(values, fields, notes, scale=scale, verdict="label")
 
 
@@ -103,9 +111,16 @@ def _import_score(
 def _read_range(values: Mapping[str, Any]) -> tuple[float, float]:
     ends = values.get("range", [0, 1])
     is_pair = isinstance(ends, list) and len(ends) == 2
-    if not is_pair or not all(isinstance(end, int | float) for end in ends) or ends[0] >= ends[1]:
+    if not is_pair or not all(map(_is_number, ends)) or ends[0] >= ends[1]:
         raise NotCarriedError(f"range: expected [LOWEST, HIGHEST], found {ends!r}")
     return float(ends[0]), float(ends[1])
+
+
+def _is_number(value: object) -> bool:
+    """Return whether a value is a number that is finite as a float."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return abs(value) <= sys.float_info.max
 
 
 def _import_model(
@@ -138,6 +153,11 @@ def _read_sampling(values: Mapping[str, Any], notes: ImportNotes) -> dict[str, A
         raise NotCarriedError("sampling_params: expected an object")
     known_names = ("temperature", "max_completions_tokens", *_SAMPLING)
     notes.check_names(sampling, known_names, "sampling_params.")
+    for name in known_names[:2]:
+        value = sampling.get(name)
+        if value is not None and (not _is_number(value) or value < 0):
+            problem = f"expected a number of at least 0, found {value!r}"
+            raise NotCarriedError(f"sampling_params.{name}: {problem}")
     options = {
         "temperature": sampling.get("temperature"),
         "max_tokens": sampling.get("max_completions_tokens"),
@@ -191,7 +211,9 @@ def _read_content(content: object, path: str) -> str:
         kind = item.get("type") if isinstance(item, Mapping) else type(item).__name__
         if isinstance(item, str):
             texts.append(item)
-        elif isinstance(item, Mapping) and kind in _TEXT_TYPES and isinstance(item["text"], str):
+        elif (
+            isinstance(item, Mapping) and kind in _TEXT_TYPES and isinstance(item.get("text"), str)
+        ):
             texts.append(item["text"])
         else:
             raise NotCarriedError(f"{path}.content: {kind} has no counterpart")
@@ -203,13 +225,13 @@ def _import_check(
 ) -> ImportedJudge:
     notes.check_names(values, (*_COMMON, "input", "reference", "operation"), "")
     operation = values.get("operation")
-    if operation not in _OPERATIONS:
+    if not isinstance(operation, str) or operation not in _OPERATIONS:
         expected = ", ".join(_OPERATIONS)
         raise NotCarriedError(f"operation: expected one of {expected}, found {operation!r}")
     text = _write_expression(_require(values, "input", str), fields)
     reference = _write_expression(_require(values, "reference", str), fields)
     code = f"""\
-def score(response, task):
+def {RULE_FUNCTION}(response, task):
     text = {text}
     reference = {reference}
     if text is None or reference is None:
@@ -248,6 +270,13 @@ def _import_python(
         raise NotCarriedError(f"source: no Python: {error}") from None
     if not any(isinstance(node, ast.FunctionDef) and node.name == "grade" for node in tree.body):
         raise NotCarriedError("source: there is no function grade(sample, item)")
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {node.name for node in ast.walk(tree) if isinstance(node, _DEFINITIONS)}
+    names |= {node.asname or node.name for node in ast.walk(tree) if isinstance(node, ast.alias)}
+    if RULE_FUNCTION in names:
+        raise NotCarriedError(
+            f"source: {RULE_FUNCTION} is the name of the rule's function beside it; rename it there"
+        )
     if values.get("image_tag") is not None:
         notes.not_carried.append("image_tag: the function runs in the user's own Python")
     notes.not_carried.append("sample: has output_text and output_json only")
@@ -262,7 +291,7 @@ def _import_python(
 {source.rstrip()}
 
 
-def score(response, task):
+def {RULE_FUNCTION}(response, task):
     import json
 
     try:

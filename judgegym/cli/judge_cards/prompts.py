@@ -127,6 +127,8 @@ def import_verifiers_prompt(values: Any, fields: FieldNames, notes: ImportNotes)
             "parse: how a reply is read is Python code; write prompt, scale and verdict into a "
             "YAML file, as a prompt file has them, and import that"
         )
+    if not isinstance(values.get("prompt"), str):
+        raise NotCarriedError("prompt: expected a text")
     for name in ("base_url", "sampling"):
         if name in values:
             notes.not_carried.append(f"{name}: give it to the command")

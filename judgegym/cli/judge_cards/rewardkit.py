@@ -17,6 +17,7 @@ from judgegym.cli.judge_cards.imports import (
     ImportedJudge,
     ImportNotes,
     NotCarriedError,
+    require_object,
 )
 from judgegym.judges.core.calls import MAX_VOTES
 from judgegym.judges.parts.composite import CompositeJudgeSettings
@@ -48,6 +49,7 @@ def import_rewardkit(
     Raises:
         NotCarriedError: it is an agent, has no criteria, or an aggregation without an equal.
     """
+    require_object(values)
     if "criterion" in values or "judge" in values:
         return _import_judge(values, notes)
     return _import_reward(values, notes)
@@ -120,6 +122,8 @@ def _import_judge(values: Mapping[str, Any], notes: ImportNotes) -> ImportedJudg
         "judge.",
     )
     scoring = values.get("scoring") or {}
+    if not isinstance(scoring, Mapping):
+        raise NotCarriedError("scoring: expected a table [scoring]")
     aggregation = _read_aggregation(scoring)
     entries = values.get("criterion")
     if not isinstance(entries, list) or not entries:
@@ -178,6 +182,9 @@ def _convert_criterion(
     annotations = entry.get("annotations") or {}
     is_negated = entry.get("negate", "negative" in _annotation(annotations, "type"))
     is_optional = entry.get("optional", "optional" in _annotation(annotations, "importance"))
+    for name, value in (("negate", is_negated), ("optional", is_optional)):
+        if not isinstance(value, bool):
+            raise NotCarriedError(f"{path}.{name}: expected true or false, found {value!r}")
     points = _read_weight(entry.get("weight", 1.0), f"{path}.weight")
     if aggregation == "all-pass":
         points = 1.0
@@ -208,6 +215,8 @@ def _list_levels(entry: Mapping[str, Any], path: str, notes: ImportNotes) -> lis
         levels = entry.get("levels")
         if not isinstance(levels, list) or not levels:
             raise NotCarriedError(f"{path}.levels: expected a list that is not empty")
+        if len({*map(str, levels)}) < len(levels):
+            raise NotCarriedError(f"{path}.levels: expected different texts, found {levels}")
         notes.differs.append(f"{path}: the reply is a level's text, not its number")
         return [str(level) for level in levels]
     low, high = _read_ends(entry, str(kind), path)

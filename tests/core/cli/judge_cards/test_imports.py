@@ -220,6 +220,15 @@ def test_the_other_formats(
         ({"type": "multi", "graders": {"a": CHECK}, "calculate_output": "b"}, "b is no grader"),
         ({"type": "unheard"}, "no known format"),
         ({"id": "decision", "levels": 3}, "id: decision"),
+        ({**LABEL, "labels": ["a", 1], "passing_labels": ["a"]}, "labels: expected texts"),
+        ({**LABEL, "sampling_params": {"temperature": "hot"}}, "sampling_params.temperature: "),
+        ({**LABEL, "input": [{"role": "user", "content": [{"type": "text"}]}]}, "input[0]"),
+        ({**CHECK, "operation": ["eq"]}, "operation: "),
+        ({"type": ["label_model"]}, "no known format"),
+        (
+            {"type": "python", "source": "def score(x): ...\ndef grade(a, b): return score(a)"},
+            "source: score is",
+        ),
         ("{", "expected JSON"),
     ],
 )
@@ -280,3 +289,30 @@ def test_show_check_and_export(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert command.main(["check", path], prog="judgegym judge") == 0
     assert command.main(["export", path], prog="judgegym judge") == 0
     assert json.loads(capsys.readouterr().out)["digest"] == card.digest
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("values", [[], [None], 3, None, "text", {}])
+def test_values_of_another_format_are_one_line(
+    tmp_path: Path, name: str, values: object, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_import(tmp_path, values, "--format", name) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ('type = "rubric"\nlevels = ["a", "a", "b"]\n', "levels: expected different texts"),
+        ('negate = "false"\n', "negate: expected true or false"),
+        ("[scoring]\naggregation = 3\n", "scoring.aggregation: 3"),
+    ],
+)
+def test_a_wrong_table_is_one_line(
+    tmp_path: Path, text: str, problem: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "judge.toml"
+    path.write_text(f'[[criterion]]\ndescription = "Is it?"\n{text}', "utf-8")
+    words = ["import", str(path), "--out", str(tmp_path / "card.yaml")]
+    assert command.main(words, prog="judgegym judge") == 2
+    assert problem in capsys.readouterr().err
