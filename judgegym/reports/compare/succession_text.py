@@ -50,17 +50,20 @@ def _describe_dates(succession: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _describe_pilot(comparison: Mapping[str, Any]) -> Iterator[str]:
-    """Yield how many rows of the old run are compared, and which categories are not."""
-    succession, rows, item = comparison["succession"], comparison["rows"], comparison["item"]
-    if rows == succession["rows"]:
-        return
-    count = format_count(succession["rows"], item)
-    yield f"B is a pilot: {rows:,} of A's {count}."
-    if comparison["environment"] == SCORED:
-        yield (
-            "If they are the first ones, as `judgegym score --limit` takes them, the shift of the "
-            "others may differ."
-        )
+    """Yield how many rows of the old run a pilot has, and which categories are not compared.
+
+    A run whose rows have failed in part is no pilot.
+    """
+    succession, item = comparison["succession"], comparison["item"]
+    old, new = (run["rows"] for run in comparison["runs"])
+    if new < old:
+        count = format_count(old, item)
+        yield f"B is a pilot: {new:,} of A's {count}."
+        if comparison["environment"] == SCORED:
+            yield (
+                "If they are the first ones, as `judgegym score --limit` takes them, the shift of "
+                "the others may differ."
+            )
     missing = succession["missing_categories"]
     if missing:
         shown = ", ".join(missing[:5])

@@ -159,6 +159,18 @@ def test_a_pilot_is_named_with_the_categories_that_it_lacks(
     assert "categories of A: code." in out
 
 
+def test_a_run_with_rows_that_do_not_count_is_no_pilot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = scored_rows(AFTER)
+    old = run(tmp_path / "old", scored_rows(BEFORE), **SCORE)
+    uncounted = [row(sample.uid, 0, weight=0, category="code") for sample in rows[4:]]
+    new = run(tmp_path / "new", [*rows[:4], *uncounted], **SCORE)
+    assert main([str(old), str(new), "--succession"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "pilot" not in out and "categories of A: code." in out
+
+
 def test_equal_judgments_of_an_unknown_scale_have_no_number_of_rows(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
