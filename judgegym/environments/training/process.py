@@ -319,7 +319,7 @@ def _list_signal_costs(metrics: Metrics) -> list[SummaryLine]:
     if name in metrics.values:
         cost = format_dollars(metrics.values[name])
     calls = metrics.values["train/signal_calls"]
-    return [SummaryLine("signal", cost, f"{calls:,.0f} calls, among the requests of the judge")]
+    return [SummaryLine("signal", cost, f"{calls:,.0f} judge calls of second judgments")]
 
 
 def make_process_summary(env: JudgedEnv[Any, Any, Any], processed: ProcessRun) -> Summary:

@@ -109,7 +109,7 @@ def test_few_groups_are_counted_and_nothing_is_told(arena: Arena) -> None:
     numbers = values(arena)
     assert numbers["train/signal_groups"] == 2
     assert numbers["train/signal_calls"] == 2 * CALLS
-    assert f"{2 * CALLS} calls, among the requests of the judge" in run.ended.said
+    assert f"{2 * CALLS} judge calls" in run.ended.said
     assert "train/signal_unrepeated" not in numbers
     assert "do not repeat" not in run.ended.said
 
