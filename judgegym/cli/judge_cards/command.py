@@ -184,10 +184,10 @@ def _import(options: argparse.Namespace) -> int:
         raise SettingsError(f"{path}: graders: names differ only in signs that files' names lack")
     for file in (out, *rule_files):
         _check_new(file)
-    for rule_file, code in zip(rule_files, judge.code.values(), strict=True):
-        _write_new(rule_file, code)
+    texts = dict(zip(rule_files, judge.code.values(), strict=True))
+    _write_card({**texts, out: card.to_yaml()}, out)
+    for rule_file in rule_files:
         terminal.say(f"wrote {rule_file}: read it, since the judge runs it")
-    _write_new(out, card.to_yaml())
     for line in notes.differs:
         terminal.say(f"differs: {line}")
     for line in notes.not_carried:
@@ -224,6 +224,26 @@ def _check_new(path: Path) -> None:
     """
     if path.exists():
         raise SettingsError(f"{path} exists; name another card with --out")
+
+
+def _write_card(texts: Mapping[Path, str], card: Path) -> None:
+    """Write a card and the files beside it; none stays if no judge can be made of them.
+
+    Raises:
+        SettingsError: a file exists or cannot be written, or a setting of the card is wrong.
+    """
+    from judgegym.judges.scorers.cards import open_card
+
+    written: list[Path] = []
+    try:
+        for path, text in texts.items():
+            _write_new(path, text)
+            written.append(path)
+        open_card(card)
+    except SettingsError:
+        for path in written:
+            path.unlink()
+        raise
 
 
 def _write_new(path: Path, text: str) -> None:

@@ -114,6 +114,7 @@ def import_verifiers_rubric(
     if "path" in values and "criteria" not in values:
         raise NotCarriedError(f"path: import the criteria themselves: {values['path']}")
     weights = values.get("weights") or {}
+    require_object(weights, "weights")
     for name in ("base_url", "sampling", "prompt"):
         if name in values:
             notes.not_carried.append(f"{name}: give it to the command")

@@ -36,14 +36,15 @@ class NotCarriedError(ValueError):
     """A judge that cannot be carried."""
 
 
-def require_object(values: object) -> None:
-    """Check that a file's values are an object.
+def require_object(values: object, name: str = "") -> None:
+    """Check that a file's values are an object, or those of a field.
 
     Raises:
         NotCarriedError: they are not.
     """
     if not isinstance(values, Mapping):
-        raise NotCarriedError(f"expected an object of this format, found {type(values).__name__}")
+        kind, prefix = type(values).__name__, f"{name}: " if name else ""
+        raise NotCarriedError(f"{prefix}expected an object of this format, found {kind}")
 
 
 @dataclass

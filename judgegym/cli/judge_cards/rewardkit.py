@@ -71,6 +71,8 @@ def _import_reward(values: Mapping[str, Any], notes: ImportNotes) -> ImportedJud
     if not inputs:
         raise NotCarriedError("reward: there are no judges' files beside it")
     weights = spec.get("weights") or {}
+    require_object(inputs, INPUTS)
+    require_object(weights, "reward.weights")
     unknown = [name for name in weights if name not in inputs]
     if unknown:
         raise NotCarriedError(f"reward.weights: {unknown[0]}: no file or directory of this name")

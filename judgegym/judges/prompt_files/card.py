@@ -351,7 +351,11 @@ class _CardDumper(yaml.SafeDumper):
 
 
 def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in text else None
+    style = None
+    if not text.replace("\n", "").isprintable():
+        style = '"'  # other forms change tabs and unusual line separators
+    elif "\n" in text:
+        style = "|"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
 
 

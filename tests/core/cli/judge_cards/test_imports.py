@@ -230,6 +230,8 @@ def test_the_other_formats(
             "source: score is",
         ),
         ("{", "expected JSON"),
+        ({"id": "rubric", "criteria": [{"text": "Greets."}], "weights": 3}, "weights: "),
+        ({"template": INSPECT, "model": ""}, "judge_model_name"),
     ],
 )
 def test_what_cannot_be_carried_is_one_line_and_no_card(

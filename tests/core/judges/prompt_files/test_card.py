@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgegym.judges.prompt_files.card import add_evidence, load_card
+from judgegym.judges.prompt_files.card import ImportNote, JudgeCard, add_evidence, load_card
 from judgegym.judges.prompt_files.evidence import Evidence, Figure
+from judgegym.judges.prompt_files.file import PromptFile
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from tests.prompt_files import GRADE, SCORE
 
@@ -63,6 +64,24 @@ def test_evidence_changes_neither_settings_nor_digest(tmp_path: Path) -> None:
     assert [*card.explain_staleness()] == []
     assert AnyJudgeSettings(judge=str(path)).model_dump() == before
     assert path.read_text("utf-8").startswith(f"# mine\n{GRADE}{SECTION}evidence:\n")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a\tb\nc", "a\u2028b\x85c", " a\n  b ", "- a: b\n# c", "é\n\n\n中 ", "yes", "'\"`\\@|>%"],
+)
+def test_a_written_card_is_read_as_it_was(tmp_path: Path, text: str) -> None:
+    values = {
+        "prompt": f"{text}\n\n[Answer]\n{{response}}",
+        "scale": "yes/no",
+        "verdict": {"within": "brackets"},
+        "system": text,
+    }
+    prompt = PromptFile.model_validate(values)
+    note = ImportNote(format="openai", name=text, differs=(text,))
+    card = JudgeCard(prompt_file=prompt, judge={"judge_system_prompt": text}, imported=note)
+    read = load_card(write(tmp_path, card.to_yaml()))
+    assert (read.prompt_file, read.judge, read.imported) == (prompt, card.judge, note)
 
 
 def test_evidence_before_another_section_is_replaced_alone(tmp_path: Path) -> None:
