@@ -100,7 +100,8 @@ async def test_groups_of_a_batch_meet_across_workers() -> None:
     are(stream, [scores[SAMPLES.index(each)] for each in mixed])
     are(in_process, scores)
     assert len({score for score in scores if score}) > 1
-    assert asked_for == 3 * len(QUESTIONS)  # a call for each group in each of the runs
+    # A call for each group in each run; two runs that meet at the server share equal calls in flight.
+    assert 2 * len(QUESTIONS) <= asked_for <= 3 * len(QUESTIONS)
 
 
 @pytest.mark.timeout(360)
