@@ -80,21 +80,26 @@ def read_run_judgments(run: SavedRun, judge: str = "", labels: Path | None = Non
     judge_name = run.judge
     if not run.is_scored and not samples[0].run.judge_calls:
         judge_name = run.policy or run.judge
+    probabilities = _has_probabilities(run)
     if samples[0].gold:
         is_choice = any(name.startswith("answer A") for name in samples[0].texts)
         if is_choice:
             rows = [[_read_choice(sample)] for sample in samples]
         else:
-            probabilities = _has_probabilities(run)
             rows = [_read_labels(sample, probabilities=probabilities) for sample in samples]
     else:
         is_choice = run.judge_definition is not None and run.judge_definition.has_baselines
         values = {sample.headline.value for sample in samples if sample.headline is not None}
-        is_word = values <= {0.0, 1.0}
+        judged = [sample for sample in samples if sample.score is not None]
+        probabilities &= all(len(_list_components(sample)) == 1 for sample in judged)
+        is_word = values <= {0.0, 1.0} or probabilities
         if is_choice:
             rows = [[_read_comparison(sample)] for sample in samples]
         else:
-            rows = [[_read_single(sample, is_word=is_word)] for sample in samples]
+            rows = [
+                [_read_single(sample, is_word=is_word, probabilities=probabilities)]
+                for sample in samples
+            ]
     if label_file is not None:
         for sample, of_sample in zip(samples, rows, strict=True):
             label_file.check_row(sample)
@@ -159,9 +164,7 @@ def _read_labels(sample: Sample[JSON], *, probabilities: bool) -> list[RowJudgme
         probabilities: the components of its score are probabilities of yes.
     """
     texts = [sample.texts[name] for name in _RESPONSES if name in sample.texts]
-    components = mapping_or_empty(mapping_or_empty(sample.detail).get("components"))
-    if not probabilities or sample.score is None:
-        components = {}
+    components = _list_components(sample) if probabilities else {}
     return [
         RowJudgments(
             f"{sample.uid}:{label.name}" if label.name else sample.uid,
@@ -174,6 +177,13 @@ def _read_labels(sample: Sample[JSON], *, probabilities: bool) -> list[RowJudgme
         )
         for label in sample.gold
     ]
+
+
+def _list_components(sample: Sample[JSON]) -> Mapping[str, JSON]:
+    """Return the numbers that make up a sample's score; none without a score."""
+    if sample.score is None:
+        return {}
+    return mapping_or_empty(mapping_or_empty(sample.detail).get("components"))
 
 
 def _find_probability(components: Mapping[str, JSON], name: str) -> float:
@@ -199,9 +209,19 @@ def _read_comparison(sample: Sample[JSON]) -> RowJudgments:
     )
 
 
-def _read_single(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
-    """Return the value of a single response, without gold: yes or no, or a score from 0 to 1."""
+def _read_single(sample: Sample[JSON], *, is_word: bool, probabilities: bool) -> RowJudgments:
+    """Return the value of a single response, without gold: yes or no, or a score from 0 to 1.
+
+    Args:
+        sample: the response.
+        is_word: the value is yes or no.
+        probabilities: the value is the probability of a pass.
+    """
     value = sample.headline.value if sample.headline is not None else math.nan
+    probability = math.nan
+    if probabilities:
+        probability = value if sample.score is not None else math.nan
+        value = float(value >= 0.5)
     return RowJudgments(
         sample.uid,
         None,
@@ -209,6 +229,7 @@ def _read_single(sample: Sample[JSON], *, is_word: bool) -> RowJudgments:
         responses=[completion.answer for completion in sample.completions[:1]],
         cluster=sample.question,
         category=sample.category,
+        probability=probability,
     )
 
 

@@ -80,6 +80,21 @@ def test_gold_is_compared_with_the_likelier_side_and_an_audit_reads_probabilitie
         assert probabilities is not None
         assert probabilities.tolist() == shares
 
+        labels = tmp_path / "labels.jsonl"
+        lines: list[Json] = [{"drawn": {"how": "random", "seed": 0, "rows": len(rows), "run": ""}}]
+        for sample, row in zip(run.samples(), rows, strict=True):
+            lines.append({"uid": sample.uid, "labeller": "ann", "label": row["gold"]})
+        labels.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+        url = f"--judge_base_url={judge.base_url}"
+        without_gold = ("--judge=aspect", "--aspects=correctness", *FORM, url)
+        ended = score(scoring.data, "--out", tmp_path / "bare.jsonl", *without_gold)
+        assert ended.code == 0, ended.said
+        bare = SavedRun.open(locate_run_directory(tmp_path / "bare.jsonl"))
+        judgments = read_run_judgments(bare, labels=labels)
+        assert judgments.kind == "label"
+        assert judgments.probabilities is not None
+        assert sorted(judgments.probabilities.tolist()) == sorted(shares)
+
         config = run.path / "config.yaml"
         again = score(scoring.data, "--config", config, "--out", tmp_path / "again.jsonl")
         assert again.code == 0, again.said
