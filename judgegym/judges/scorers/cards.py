@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from judgegym.judges.config.fields import declared_settings
 from judgegym.judges.config.sources import settings_from_keywords
 from judgegym.judges.prompt_files.card import JudgeCard, load_card
 from judgegym.judges.scorers.sections import flat_settings
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from judgegym.llm.wire import JSON
 
-_MODEL = "judge_model_name"
+_OTHER = frozenset(("judge_model_name", "seed"))
+"""Settings that another run of the same judge may change."""
 
 
 def open_card(path: Path) -> AnyJudgeSettings:
@@ -35,12 +37,16 @@ def load_matching_card(path: Path, values: Mapping[str, JSON], source: str) -> J
 
     Raises:
         ValueError: the card cannot be read, or that judge has another prompt, or another value of a
-            setting that the card names.
+            setting that shapes its judgments.
         SettingsError: a setting of the card is wrong.
     """
     card = load_card(path)
-    settings = open_card(path).model_dump(mode="json")
-    names = {*flat_settings(card.section), "judge"} - {_MODEL}
+    opened = open_card(path)
+    settings = opened.model_dump(mode="json")
+    shaping = {
+        declared.name for declared in declared_settings(type(opened)) if not declared.is_operational
+    }
+    names = {*flat_settings(card.section), "judge", *(shaping & values.keys())} - _OTHER
     if card.prompt_file is not None:
         names.add("judge_prompt")
     different = sorted(

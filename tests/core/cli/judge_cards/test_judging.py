@@ -180,6 +180,20 @@ def test_an_audit_that_calls_becomes_evidence(tmp_path: Path) -> None:
     assert "exact_rate" in evidence.figures
 
 
+def test_another_system_prompt_is_another_judge(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    card = import_card(tmp_path, LABEL)
+    rows = [{**row, "gold": number % 2} for number, row in enumerate(ROWS)]
+    with serving(reply) as judge:
+        scoring = Scoring(tmp_path, judge)
+        words = ("--judge", card, "--gold_column=gold", "--judge_system_prompt=Be mild.")
+        scoring(*words, rows=rows).successful()
+    assert audit([str(scoring.out), "--card", str(card)]) == 2
+    assert "judge_system_prompt" in capsys.readouterr().err
+    assert load_card(card).evidence == ()
+
+
 def test_attacks_become_evidence(tmp_path: Path) -> None:
     card = import_card(tmp_path, LABEL)
     data = tmp_path / "data.jsonl"
