@@ -14,18 +14,16 @@ Guarantees: a card has no address and no key, so that a card of somebody else se
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from judgegym.judges.config.explaining import is_prompt_file, prompt_digest
-from judgegym.judges.config.presets import load_yaml, parse_nodes
+from judgegym.judges.config.presets import load_yaml
+from judgegym.judges.prompt_files.card_yaml import OneLine, write_yaml
 from judgegym.judges.prompt_files.evidence import Evidence, digest_bytes
 from judgegym.judges.prompt_files.file import CARD_SECTIONS, PromptFile, PromptSource, read_source
 from judgegym.llm import wire
@@ -150,7 +148,7 @@ class JudgeCard(BaseModel):
 
     def to_yaml(self) -> str:
         """Return the text of the card's file."""
-        return _write_yaml(self.to_values())
+        return write_yaml(self.to_values())
 
 
 def load_card(path: Path) -> JudgeCard:
@@ -332,45 +330,14 @@ def _resolve_setting(name: str, text: str, folder: Path) -> str:
     return text
 
 
-class _OneLine(dict[str, Any]):
-    """A mapping that is written in one line."""
-
-
 def _dump_evidence(evidence: Evidence) -> dict[str, Any]:
     values: dict[str, Any] = evidence.model_dump(mode="json", exclude_defaults=True)
     if evidence.figures:
         values["figures"] = {
-            name: _OneLine(figure.model_dump(exclude_none=True))
+            name: OneLine(figure.model_dump(exclude_none=True))
             for name, figure in evidence.figures.items()
         }
     return values
-
-
-class _CardDumper(yaml.SafeDumper):
-    """Writes texts of several lines as blocks, and figures in one line each."""
-
-
-def _write_text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    style = None
-    if not text.replace("\n", "").isprintable():
-        style = '"'  # other forms change tabs and unusual line separators
-    elif "\n" in text:
-        style = "|"
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)
-
-
-def _write_one_line(dumper: yaml.SafeDumper, values: _OneLine) -> yaml.MappingNode:
-    return dumper.represent_mapping("tag:yaml.org,2002:map", values, flow_style=True)
-
-
-_CardDumper.add_representer(str, _write_text)
-_CardDumper.add_representer(_OneLine, _write_one_line)
-
-
-def _write_yaml(values: Mapping[str, Any]) -> str:
-    return yaml.dump(
-        dict(values), Dumper=_CardDumper, sort_keys=False, allow_unicode=True, width=100
-    )
 
 
 def _write_json(values: Mapping[str, Any]) -> str:
@@ -384,66 +351,3 @@ def _sort_names(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_sort_names(item) for item in value]
     return value
-
-
-def add_evidence(path: Path, evidence: Evidence) -> None:
-    """Add evidence to a card's file; its other text stays as it is written.
-
-    Only a file whose form takes no further section, such as one in braces, is written anew.
-
-    Raises:
-        ValueError: the file is no card, or cannot be written.
-    """
-    path = path.resolve()  # the file behind a link
-    card = load_card(path)
-    expected = card.model_copy(update={"evidence": (*card.evidence, evidence)})
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.new")
-    try:
-        for text in _list_texts(path, expected):
-            temporary.write_bytes(text.encode())
-            if _is_card(temporary, expected):
-                break
-        else:
-            raise ValueError(f"{path}: the evidence cannot be added to a file of this form")
-        shutil.copymode(path, temporary)
-        temporary.replace(path)
-    except OSError as error:
-        raise ValueError(f"{path}: the evidence cannot be written: {error.strerror}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-
-
-def _list_texts(path: Path, card: JudgeCard) -> Iterator[str]:
-    """Yield texts of a card's file with its evidence: at the end, at the beginning, or anew."""
-    data = path.read_bytes()
-    lines = data.decode("utf-8").splitlines(keepends=True)
-    node = parse_nodes(data)
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    for key, value in pairs:
-        if key.value == "evidence":
-            del lines[key.start_mark.line : _end_line(value, lines)]
-    line_break = "\r\n" if b"\r\n" in data else "\n"
-    section = _write_yaml({"evidence": card.to_values()["evidence"]}).replace("\n", line_break)
-    text = "".join(lines)
-    if text and not text.endswith("\n"):
-        yield f"{section}{text}"  # a line break would belong to a text in the last field
-        text += line_break
-    yield f"{text}{section}"
-    yield card.to_yaml()
-
-
-def _is_card(path: Path, card: JudgeCard) -> bool:
-    """Return whether a file is this card."""
-    try:
-        return load_card(path) == card
-    except ValueError:
-        return False
-
-
-def _end_line(value: yaml.Node, lines: list[str]) -> int:
-    """Return the line behind a section; comments before the next field are not of the section."""
-    is_within_line = value.end_mark.column > 0
-    end = min(len(lines), value.end_mark.line + int(is_within_line))
-    while end > value.start_mark.line + 1 and lines[end - 1].lstrip()[:1] in ("", "#"):
-        end -= 1
-    return end

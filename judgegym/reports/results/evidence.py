@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pydantic import BaseModel
 
-from judgegym.judges.prompt_files.card import add_evidence
 from judgegym.judges.prompt_files.evidence import Evidence, Figure, Source, digest_bytes
+from judgegym.judges.prompt_files.evidence_file import add_evidence
 from judgegym.judges.scorers.cards import load_matching_card
 from judgegym.llm import wire
 from judgegym.llm.errors import SettingsError

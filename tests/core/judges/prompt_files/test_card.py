@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from judgegym.judges.prompt_files.card import ImportNote, JudgeCard, add_evidence, load_card
+from judgegym.judges.prompt_files.card import ImportNote, JudgeCard, load_card
 from judgegym.judges.prompt_files.evidence import Evidence, Figure
+from judgegym.judges.prompt_files.evidence_file import add_evidence
 from judgegym.judges.prompt_files.file import PromptFile
 from judgegym.judges.scorers.settings import AnyJudgeSettings
 from tests.prompt_files import GRADE, SCORE
