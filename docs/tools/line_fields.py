@@ -177,8 +177,8 @@ signal?:  # after 32, 64, … groups and at the end
   measured?: whole number
   failed?: whole number
   groups?: whole number
-  reliability?: object  # value, interval
-  unrepeated?: object  # share of the squared advantages: value, interval
+  reliability?: object of values  # value; interval (low, high)
+  unrepeated?: object of values  # share of the squared advantages: value; interval (low, high)
   no_difference?: number  # share of groups
   no_difference_weight?: number  # their share of the squared advantages
   equal?: number  # share of groups with equal rewards

@@ -19,6 +19,7 @@ from judgegym.statistics.signal import GroupPair
 from tests.arena import Arena, against_model, for_model
 from tests.batching import serving_folder
 from tests.core.environments.training.test_process import Run, groups, process
+from tests.docs.tables import DOCS, Check, generated_fields
 from tests.serving import Verdict, first_wins, judging
 
 TWICE = "--env.signal_groups=32"
@@ -51,6 +52,15 @@ def lines(arena: Arena, kind: str) -> list[Mapping[str, Any]]:
     monitor = arena.path / "data" / "arena_hard.run" / MONITOR
     found = (json.loads(line) for line in monitor.read_bytes().splitlines())
     return [line[kind] for line in found if kind in line]
+
+
+def missing_fields(arena: Arena) -> set[str]:
+    """Check the lines of the run against the handbook; return the meter's fields that none has."""
+    check = Check(generated_fields(DOCS / "run_files.md", "monitor"))
+    monitor = arena.path / "data" / "arena_hard.run" / MONITOR
+    for line in monitor.read_bytes().splitlines():
+        check.add(json.loads(line))
+    return {name for name in check.never_seen if name.startswith("signal")}
 
 
 def values(arena: Arena) -> dict[str, float]:
@@ -106,6 +116,7 @@ def test_few_groups_are_counted_and_nothing_is_told(arena: Arena) -> None:
     assert [pair["second"] for pair in pairs] == [pair["first"] for pair in pairs]
     (report,) = lines(arena, "signal")
     assert report["left_out"].startswith("2 groups") and "32" in report["left_out"]
+    assert not missing_fields(arena) & {"signal.left_out", "signal.measured", "signal.failed"}
     numbers = values(arena)
     assert numbers["train/signal_groups"] == 2
     assert numbers["train/signal_calls"] == 2 * CALLS
@@ -127,6 +138,7 @@ def test_the_noise_of_a_judge_is_reported_with_advice(arena: Arena) -> None:
     assert report["unrepeated"]["value"] == numbers["train/signal_unrepeated"]
     page = (arena.path / "data" / "arena_hard.run" / MONITOR).read_text()
     assert page.count('"signal_pair"') == 32
+    assert missing_fields(arena) <= {"signal.left_out", "signal.measured", "signal.failed"}
 
 
 def test_without_the_setting_no_group_is_judged_again(arena: Arena) -> None:
