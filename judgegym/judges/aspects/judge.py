@@ -102,7 +102,7 @@ def read_verdict(text: str) -> AspectVerdict | None:
     """Return the verdict at the end of a judge's text, and its reason.
 
     >>> read_verdict('{"reason": "It is safe.", "verdict": 0}')
-    AspectVerdict(yes=False, reason='It is safe.')
+    AspectVerdict(yes=False, reason='It is safe.', probability=None)
     """
     parsed = find_verdict(text)
     if parsed is None:

@@ -49,7 +49,7 @@ def test_the_commands_of_the_readme_are_understood() -> None:
         for line in lines
         if line.startswith("python -m examples.tiny_grpo ")
     ]
-    assert len(commands) == 7
+    assert len(commands) == 8
     for words in commands:
         command.make_parser().parse_args(words[3:])
 
