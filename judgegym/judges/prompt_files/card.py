@@ -5,7 +5,7 @@
       samples_per_item: 3
       endpoint: {model: gpt-6-luna, temperature: 0}
     imported: {…}                # where it comes from, and what could not be carried
-    evidence: [{…}]              # what audit, attack and score --repeat measured
+    evidence: [{…}]              # what audit, attack and repeats measured
 
 Guarantees: a card has no address and no key, so that a card of somebody else sends a key nowhere.
     Evidence is no part of a judge's settings: a run is resumed with a card that has gained some.

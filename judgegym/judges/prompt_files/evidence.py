@@ -56,7 +56,7 @@ class Evidence(BaseModel):
     """What one command measured.
 
     Attributes:
-        by: the command: `audit`, `attack`, or `repeat` for `score --repeat`.
+        by: the command: `audit`, `attack`, or `repeat` for `score --repeat_column`.
         date: the day of the measurement.
         rows: number of rows.
         data: the digest of the data.
